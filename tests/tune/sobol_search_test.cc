@@ -30,6 +30,36 @@ TEST(SobolSequence, EqualsRecordedPoints) {
   EXPECT_EQ(compared, 85);
 }
 
+TEST(SobolSequence, ScrambledPointsEqualRecordedPoints) {
+  std::ifstream trace(MOBULA_SOURCE_DIR "/tests/tune/traces/sobol_scrambled.txt");
+  std::optional<SobolSequence> sequence;
+  int compared = 0;
+  for (std::string line; std::getline(trace, line);) {
+    const TraceWords words = words_of(line);
+    const auto number = [&](std::size_t at) {
+      return static_cast<std::uint32_t>(std::stoul(words.at(at)));
+    };
+    if (words.at(0) == "matrices") {
+      const std::size_t dimensions = number(1);
+      std::size_t next = 2;
+      std::vector<SobolSequence::MatrixRows> matrices(dimensions);
+      for (auto& rows : matrices)
+        for (auto& row : rows) row = number(next++);
+      std::vector<std::uint32_t> shifts;
+      while (next < words.size()) shifts.push_back(number(next++));
+      ASSERT_EQ(shifts.size(), dimensions);
+      sequence.emplace(dimensions).scramble(matrices, shifts);
+      continue;
+    }
+    const auto point = sequence->point(number(0));
+    ASSERT_EQ(point.size() + 1, words.size());
+    for (std::size_t i = 0; i < point.size(); ++i)
+      ASSERT_EQ(point[i] * (1U << SobolSequence::bits), number(i + 1)) << line;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 21);
+}
+
 std::unique_ptr<SobolSearch> sobol(const Space& space) {
   return SobolSearch::make(SearchSpace::make(space).value()).value();
 }

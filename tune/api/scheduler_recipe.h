@@ -27,9 +27,17 @@ class Stopper {
 
 namespace mobula::internal::tune {
 
+// The metrics of the last reports, for rules that pass them to user code.
+class MetricsSource {
+ public:
+  virtual ~MetricsSource() = default;
+  virtual mobula::tune::Metrics last_metrics(TrialNumber trial) const = 0;
+};
+
 struct SchedulerPlan {
   std::string metric = {};
   Mode mode = Mode::min;
+  const MetricsSource* metrics = nullptr;  // outlives the scheduler
 };
 
 struct MadeScheduler {
@@ -56,17 +64,5 @@ Result<MadeScheduler> make_scheduler(const mobula::tune::SchedulerPtr& scheduler
                                      const SchedulerPlan& plan);
 // Limits and rules, and `time_budget_s` if it is positive.
 Result<TrialStopperPtr> make_stopper(const mobula::tune::Stop& stop, double time_budget_s);
-
-// A rule that passes the metrics of the reports to user code has to see them.
-class MetricsSource {
- public:
-  virtual ~MetricsSource() = default;
-  virtual mobula::tune::Metrics last_metrics(TrialNumber trial) const = 0;
-};
-class MetricsReader {
- public:
-  virtual ~MetricsReader() = default;
-  virtual void read_from(const MetricsSource& source) = 0;
-};
 
 }  // namespace mobula::internal::tune

@@ -2,17 +2,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <utility>
 
+#include <mobula/cluster.h>
+
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
 #include "tune/core/schedulers/median_stopping.h"
+#include "tune/core/schedulers/population_bandit.h"
 #include "tune/core/schedulers/population_training.h"
-#include "tune/core/schedulers/resource_changing.h"
+#include "tune/core/schedulers/resource_distribution.h"
 #include "tune/core/schedulers/successive_halving.h"
 
 namespace mobula::tune {
@@ -84,11 +87,10 @@ api::SchedulerPtr hyperband_recipe(const api::HyperBandOptions& options, bool fo
 }
 
 // A scheduler of the user.
-class UserScheduler final : public TrialScheduler, public MetricsReader {
+class UserScheduler final : public TrialScheduler {
  public:
-  explicit UserScheduler(api::SchedulerPtr scheduler) : scheduler_(std::move(scheduler)) {}
-
-  void read_from(const MetricsSource& source) override { source_ = &source; }
+  UserScheduler(api::SchedulerPtr scheduler, const MetricsSource& source)
+      : scheduler_(std::move(scheduler)), source_(source) {}
 
   Result<void> added(TrialNumber trial, SchedulerStep step) override {
     return guarded<void>(trial, [&]() -> Result<void> {
@@ -98,7 +100,7 @@ class UserScheduler final : public TrialScheduler, public MetricsReader {
   }
   Result<Decision> reported(const Report& report, SchedulerStep /*step*/) override {
     return guarded<Decision>(report.trial, [&]() -> Result<Decision> {
-      switch (scheduler_->on_trial_result(report.trial, source_->last_metrics(report.trial))) {
+      switch (scheduler_->on_trial_result(report.trial, source_.last_metrics(report.trial))) {
         case api::Decision::pause: return Decision::pause;
         case api::Decision::stop: return Decision::stop;
         default: return Decision::proceed;
@@ -106,7 +108,7 @@ class UserScheduler final : public TrialScheduler, public MetricsReader {
     });
   }
   void completed(const Report& last, SchedulerStep /*step*/) override {
-    scheduler_->on_trial_complete(last.trial, source_->last_metrics(last.trial));
+    scheduler_->on_trial_complete(last.trial, source_.last_metrics(last.trial));
   }
   void failed(TrialNumber trial, SchedulerStep /*step*/) override {
     scheduler_->on_trial_error(trial);
@@ -134,54 +136,79 @@ class UserScheduler final : public TrialScheduler, public MetricsReader {
   }
 
   api::SchedulerPtr scheduler_;
-  const MetricsSource* source_ = nullptr;
+  const MetricsSource& source_;
 };
 
-// The allocation function of the user around the core's rule.
-class UserAllocation final : public TrialScheduler, public MetricsReader {
- public:
-  UserAllocation(TrialSchedulerPtr base, api::ResourceAllocation allocate)
-      : inner_(make_resource_changing(
-            std::move(base),
-            [this, allocate = std::move(allocate)](
-                const Report& report, const TrialTable& /*trials*/,
-                const ResourceBundles& /*base*/) -> Result<std::optional<ResourceBundles>> {
-              try {
-                const auto group = allocate(report.trial, source_->last_metrics(report.trial));
-                if (!group) return std::optional<ResourceBundles>();
-                return std::optional<ResourceBundles>(shape_of_group(*group).bundles);
-              } catch (const std::exception& error) {
-                return failure(ErrorCode::invalid_argument,
-                               fmt::format("trial {}: allocation: {}", report.trial, error.what()));
-              }
-            })) {}
+// The allocation function of the user.
+AllocationFunction user_allocation(const api::ResourceAllocation& allocate,
+                                   const MetricsSource& source) {
+  return [allocate, &source](
+             const Report& report, const TrialTable& /*trials*/,
+             const ResourceBundles& /*base*/) -> Result<std::optional<ResourceBundles>> {
+    try {
+      const auto group = allocate(report.trial, source.last_metrics(report.trial));
+      if (!group) return std::optional<ResourceBundles>();
+      return std::optional<ResourceBundles>(shape_of_group(*group).bundles);
+    } catch (const std::exception& error) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("trial {}: allocation: {}", report.trial, error.what()));
+    }
+  };
+}
 
-  void read_from(const MetricsSource& source) override { source_ = &source; }
-  Result<void> added(TrialNumber trial, SchedulerStep step) override {
-    return inner_->added(trial, step);
+// The CPUs and GPUs among these amounts, in 1/10000.
+Result<ProcessorAmounts> processors_among(const char* option, const Resources& resources) {
+  ProcessorAmounts amounts;
+  if (resources.empty()) return amounts;
+  const GroupShape shape = shape_of_group({{resources}});
+  for (const auto& [name, units] : shape.bundles.front()) {
+    if (name == "CPU")
+      amounts.cpu = units;
+    else if (name == "GPU")
+      amounts.gpu = units;
+    else
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("DistributeResources::{}: '{}' cannot be distributed; pass cpu or "
+                                 "gpu",
+                                 option, name));
   }
-  Result<Decision> reported(const Report& report, SchedulerStep step) override {
-    return inner_->reported(report, step);
-  }
-  void completed(const Report& last, SchedulerStep step) override { inner_->completed(last, step); }
-  void failed(TrialNumber trial, SchedulerStep step) override { inner_->failed(trial, step); }
-  void removed(TrialNumber trial, SchedulerStep step) override { inner_->removed(trial, step); }
-  std::optional<TrialNumber> choose(SchedulerStep step) override { return inner_->choose(step); }
-  Result<std::optional<TrialDecision>> saved(TrialNumber trial, CheckpointNumber checkpoint,
-                                             SchedulerStep step) override {
-    return inner_->saved(trial, checkpoint, step);
-  }
-  bool waits_for_checkpoint() const override { return inner_->waits_for_checkpoint(); }
-  void checkpoints_in_use(std::vector<CheckpointNumber>& out) const override {
-    inner_->checkpoints_in_use(out);
-  }
-  std::string save() const override { return inner_->save(); }
-  Result<void> load(std::string_view state) override { return inner_->load(state); }
+  return amounts;
+}
 
- private:
-  const MetricsSource* source_ = nullptr;
-  TrialSchedulerPtr inner_;
-};
+ProcessorAmounts processors_of_cluster() {
+  auto resources = cluster_resources();
+  return {.cpu = std::llround(resources["CPU"] * 10000),
+          .gpu = std::llround(resources["GPU"] * 10000)};
+}
+
+Result<AllocationFunction> distribution(const api::DistributeResources& rule, Mode mode) {
+  DistributionSettings settings{.add_bundles = rule.add_bundles,
+                                .increase_by_times = rule.increase_by_times,
+                                .to_top_job = rule.to_top_job,
+                                .mode = mode};
+  auto increase = processors_among("increase_by", rule.increase_by);
+  if (!increase) return increase.error();
+  settings.increase_by = *increase;
+  auto reserve = processors_among("reserve_resources", rule.reserve_resources);
+  if (!reserve) return reserve.error();
+  settings.reserve = *reserve;
+  // A resumed experiment repeats the decisions, so the amounts do not change.
+  const ProcessorAmounts total = processors_of_cluster();
+  return make_distribution(settings, [total] { return total; });
+}
+
+// Wraps the scheduler `base` with the allocation that `make_allocation(plan)` returns.
+template <class MakeAllocation>
+Result<MadeScheduler> changing(const api::SchedulerPtr& base, const SchedulerPlan& plan,
+                               const MakeAllocation& make_allocation) {
+  auto made = make_scheduler(base, plan);
+  if (!made) return made;
+  Result<AllocationFunction> allocation = make_allocation();
+  if (!allocation) return allocation.error();
+  made->rule = make_resource_changing(std::move(made->rule), std::move(*allocation));
+  made->changes_resources = true;
+  return made;
+}
 
 Value json_value(const nlohmann::json& item) {
   if (item.is_boolean()) return item.get<bool>();
@@ -233,7 +260,7 @@ Result<MadeScheduler> make_scheduler(const api::SchedulerPtr& scheduler,
   if (const auto* known = dynamic_cast<const SchedulerRecipe*>(scheduler.get()))
     return known->make(plan);
   MadeScheduler made{.name = "user", .needs_metric = false, .needs_population = true};
-  made.rule = std::make_unique<UserScheduler>(scheduler);
+  made.rule = std::make_unique<UserScheduler>(scheduler, *plan.metrics);
   return made;
 }
 
@@ -318,6 +345,24 @@ SchedulerPtr PopulationBasedTraining(const PbtOptions& options) {
       });
 }
 
+SchedulerPtr PB2(const Pb2Options& options) {
+  return internal::tune::recipe(
+      [options](const SchedulerPlan& plan) -> internal::Result<MadeScheduler> {
+        auto made = internal::tune::made_of(
+            internal::tune::make_population_bandit(
+                {.mode = plan.mode,
+                 .perturbation_interval = options.perturbation_interval,
+                 .quantile_fraction = options.quantile_fraction,
+                 .synch = options.synch,
+                 .bounds = {options.hyperparam_bounds.begin(), options.hyperparam_bounds.end()}}),
+            "PB2", options.time_attr);
+        if (!made) return made;
+        made->mutates = true;
+        made->needs_population = true;
+        return made;
+      });
+}
+
 SchedulerPtr PopulationBasedTrainingReplay(const std::string& policy_file) {
   return internal::tune::recipe(
       [policy_file](const SchedulerPlan&) -> internal::Result<MadeScheduler> {
@@ -331,17 +376,22 @@ SchedulerPtr PopulationBasedTrainingReplay(const std::string& policy_file) {
 }
 
 SchedulerPtr ResourceChangingScheduler(SchedulerPtr base, ResourceAllocation allocation) {
-  return internal::tune::recipe([base = std::move(base), allocation = std::move(allocation)](
-                                    const SchedulerPlan& plan) -> internal::Result<MadeScheduler> {
-    auto made = internal::tune::make_scheduler(base, plan);
-    if (!made) return made;
-    if (!allocation)
-      return internal::failure(internal::ErrorCode::invalid_argument,
-                               "ResourceChangingScheduler: the allocation function is empty");
-    made->rule =
-        std::make_unique<internal::tune::UserAllocation>(std::move(made->rule), allocation);
-    made->changes_resources = true;
-    return made;
+  using Allocation = internal::Result<internal::tune::AllocationFunction>;
+  return internal::tune::recipe(
+      [base = std::move(base), allocation = std::move(allocation)](const SchedulerPlan& plan) {
+        return internal::tune::changing(base, plan, [&]() -> Allocation {
+          if (!allocation)
+            return internal::failure(internal::ErrorCode::invalid_argument,
+                                     "ResourceChangingScheduler: the allocation function is empty");
+          return internal::tune::user_allocation(allocation, *plan.metrics);
+        });
+      });
+}
+
+SchedulerPtr ResourceChangingScheduler(SchedulerPtr base, const DistributeResources& rule) {
+  return internal::tune::recipe([base = std::move(base), rule](const SchedulerPlan& plan) {
+    return internal::tune::changing(base, plan,
+                                    [&] { return internal::tune::distribution(rule, plan.mode); });
   });
 }
 

@@ -10,17 +10,20 @@
 
 #include <mobula/tune/searcher.h>
 
+#include "tune/api/scheduler_recipe.h"
 #include "tune/core/searchers/search_algorithm.h"
 
 namespace mobula::internal::tune {
 
 struct SearchPlan {
   Space space = {};
-  std::string metric = {};
-  Mode mode = Mode::min;
+  std::string metric = {};                // empty with several objectives
+  std::vector<Mode> modes = {Mode::min};  // one for each objective
+  bool constrained = false;
   std::int64_t num_samples = 1;
   std::vector<Config> points_to_evaluate = {};
   std::uint64_t seed = 0;
+  const MetricsSource* metrics = nullptr;  // for searchers of users; null: the objective alone
 };
 
 struct MadeSearch {
@@ -28,6 +31,7 @@ struct MadeSearch {
   std::string name = {};
   std::int64_t num_trials = -1;  // -1: the algorithm ends the search
   bool expands_grids = false;    // random and grid search: trials exist early
+  bool presets = false;          // contains SearchPlan::points_to_evaluate
   int max_concurrent = 0;        // 0: no limit
   std::vector<std::string> warnings = {};
 };

@@ -8,6 +8,7 @@
 #include "tune/core/searchers/bohb/bohb_search.h"
 #include "tune/core/searchers/cma/cma_search.h"
 #include "tune/core/searchers/gaussian/bayes_search.h"
+#include "tune/core/searchers/gaussian/gp_search.h"
 #include "tune/core/searchers/genetic/nsga_search.h"
 #include "tune/core/searchers/search_wrappers.h"
 #include "tune/core/searchers/sobol/sobol_search.h"
@@ -58,7 +59,7 @@ class VariantRecipe final : public SearchRecipe {
       settings.points_to_evaluate.push_back(core_config(point));
     auto made = VariantSearch::make(plan.space, std::move(settings), plan.seed);
     if (!made) return made.error();
-    MadeSearch search{.name = "BasicVariantGenerator", .expands_grids = true};
+    MadeSearch search{.name = "BasicVariantGenerator", .expands_grids = true, .presets = true};
     search.num_trials = (*made)->total();
     search.warnings = (*made)->warnings();
     search.algorithm = std::move(*made);
@@ -69,17 +70,40 @@ class VariantRecipe final : public SearchRecipe {
   api::VariantOptions options_;
 };
 
+// The objectives and constraints that a searcher uses.
+struct SearchSupport {
+  bool several = false;      // several objectives
+  bool constraints = false;  // metrics with the upper limit 0
+};
+
+Result<void> check_support(const std::string& name, const SearchSupport& support,
+                           const SearchPlan& plan) {
+  if (plan.modes.size() > 1 && !support.several)
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}: {} objectives, and it supports one; use GPSearch or "
+                               "Nsga2Search",
+                               name, plan.modes.size()));
+  if (plan.constrained && !support.constraints)
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}: constraints are not supported; use TPESearch, GPSearch, or "
+                               "Nsga2Search",
+                               name));
+  return {};
+}
+
 // A searcher that models the space. `make_algorithm` has the signature
-// Result<unique_ptr<A>>(SearchSpace, Mode).
+// Result<unique_ptr<A>>(SearchSpace, SearchPlan).
 template <class MakeAlgorithm>
 class ModelRecipe final : public SearchRecipe {
  public:
-  ModelRecipe(const char* name, MakeAlgorithm make_algorithm)
-      : name_(name), make_algorithm_(std::move(make_algorithm)) {}
+  ModelRecipe(const char* name, SearchSupport support, MakeAlgorithm make_algorithm)
+      : name_(name), support_(support), make_algorithm_(std::move(make_algorithm)) {}
   Result<MadeSearch> make(const SearchPlan& plan) const override {
+    if (Result<void> supported = check_support(name_, support_, plan); !supported)
+      return supported.error();
     Result<SearchSpace> space = SearchSpace::make(plan.space);
     if (!space) return space.error();
-    auto made = make_algorithm_(*space, plan.mode);
+    auto made = make_algorithm_(*space, plan);
     if (!made) return made.error();
     MadeSearch search{.name = name_, .num_trials = plan.num_samples};
     search.algorithm = std::move(*made);
@@ -88,12 +112,14 @@ class ModelRecipe final : public SearchRecipe {
 
  private:
   const char* name_;
+  SearchSupport support_;
   MakeAlgorithm make_algorithm_;
 };
 
 template <class MakeAlgorithm>
-api::SearcherPtr model_recipe(const char* name, MakeAlgorithm make_algorithm) {
-  return std::make_shared<ModelRecipe<MakeAlgorithm>>(name, std::move(make_algorithm));
+api::SearcherPtr model_recipe(const char* name, SearchSupport support,
+                              MakeAlgorithm make_algorithm) {
+  return std::make_shared<ModelRecipe<MakeAlgorithm>>(name, support, std::move(make_algorithm));
 }
 
 // Configurations that the user gave come before those of the searcher.
@@ -159,6 +185,8 @@ class RepeaterRecipe final : public SearchRecipe {
   RepeaterRecipe(api::SearcherPtr inner, api::RepeaterOptions options)
       : inner_(std::move(inner)), options_(options) {}
   Result<MadeSearch> make(const SearchPlan& plan) const override {
+    if (Result<void> supported = check_support("Repeater", {}, plan); !supported)
+      return supported.error();
     Result<MadeSearch> made = make_search(inner_, plan);
     if (!made) return made;
     auto repeated = make_repeater(std::move(made->algorithm),
@@ -177,7 +205,10 @@ class RepeaterRecipe final : public SearchRecipe {
 class UserSearch final : public SearchAlgorithm {
  public:
   UserSearch(api::SearcherPtr searcher, const SearchPlan& plan)
-      : searcher_(std::move(searcher)), metric_(plan.metric), seed_(plan.seed) {}
+      : searcher_(std::move(searcher)),
+        metric_(plan.metric),
+        seed_(plan.seed),
+        metrics_(plan.metrics) {}
 
   Result<Suggestion> ask(TrialNumber trial, SearchRandom /*random*/) override {
     api::RandomStream random(seed_, trial);
@@ -197,13 +228,13 @@ class UserSearch final : public SearchAlgorithm {
     }
   }
   void report(TrialNumber trial, double step, double value) override {
-    last_[trial] = {{metric_, value}, {"training_iteration", step}};
-    searcher_->report(trial, last_[trial]);
+    searcher_->report(trial, metrics_ != nullptr
+                                 ? metrics_->last_metrics(trial)
+                                 : api::Metrics{{metric_, value}, {"training_iteration", step}});
   }
   void tell(TrialNumber trial, const TrialEnd& end) override {
     api::Metrics metrics;
-    if (const auto last = last_.find(trial); last != last_.end()) metrics = last->second;
-    last_.erase(trial);
+    if (metrics_ != nullptr) metrics = metrics_->last_metrics(trial);
     if (end.value) metrics[metric_] = *end.value;
     searcher_->tell(trial, metrics,
                     end.state == EndState::failed ? api::State::failed : api::State::complete);
@@ -216,23 +247,26 @@ class UserSearch final : public SearchAlgorithm {
   api::SearcherPtr searcher_;
   std::string metric_;
   std::uint64_t seed_;
-  std::map<TrialNumber, api::Metrics> last_;
+  const MetricsSource* metrics_;
 };
+
+Result<MadeSearch> make_alone(const api::SearcherPtr& searcher, const SearchPlan& plan) {
+  if (!searcher) return VariantRecipe({}).make(plan);
+  if (const auto* recipe = dynamic_cast<const SearchRecipe*>(searcher.get()))
+    return recipe->make(plan);
+  MadeSearch made{.name = "user", .num_trials = plan.num_samples};
+  made.algorithm = std::make_unique<UserSearch>(searcher, plan);
+  return made;
+}
 
 }  // namespace
 
 Result<MadeSearch> make_search(const api::SearcherPtr& searcher, const SearchPlan& plan) {
-  if (!searcher) return VariantRecipe({}).make(plan);
-  if (const auto* recipe = dynamic_cast<const SearchRecipe*>(searcher.get())) {
-    Result<MadeSearch> made = recipe->make(plan);
-    if (made && made->name != "BasicVariantGenerator" && !plan.points_to_evaluate.empty() &&
-        dynamic_cast<PresetSearch*>(made->algorithm.get()) == nullptr)
-      made->algorithm =
-          std::make_unique<PresetSearch>(std::move(made->algorithm), plan.points_to_evaluate);
-    return made;
-  }
-  MadeSearch made{.name = "user", .num_trials = plan.num_samples};
-  made.algorithm = std::make_unique<UserSearch>(searcher, plan);
+  Result<MadeSearch> made = make_alone(searcher, plan);
+  if (!made || made->presets || plan.points_to_evaluate.empty()) return made;
+  made->algorithm =
+      std::make_unique<PresetSearch>(std::move(made->algorithm), plan.points_to_evaluate);
+  made->presets = true;
   return made;
 }
 
@@ -241,29 +275,30 @@ Result<MadeSearch> make_search(const api::SearcherPtr& searcher, const SearchPla
 namespace mobula::tune {
 
 using internal::tune::model_recipe;
+using internal::tune::SearchPlan;
+using internal::tune::SearchSpace;
 
 SearcherPtr BasicVariantGenerator(const VariantOptions& options) {
   return std::make_shared<internal::tune::VariantRecipe>(options);
 }
 
 SearcherPtr SobolSearch(const SobolOptions& options) {
-  if (options.scramble)
-    internal::tune::refuse_tune("SobolOptions::scramble",
-                                "scrambling is not supported; pass false");
-  return model_recipe("SobolSearch",
-                      [](const internal::tune::SearchSpace& space, internal::tune::Mode /*mode*/) {
-                        return internal::tune::SobolSearch::make(space);
+  return model_recipe("SobolSearch", {.several = true, .constraints = true},
+                      [options](const SearchSpace& space, const SearchPlan& /*plan*/) {
+                        return internal::tune::SobolSearch::make(space,
+                                                                 {.scramble = options.scramble});
                       });
 }
 
 SearcherPtr TPESearch(const TpeOptions& options) {
-  return model_recipe(
-      "TPESearch", [options](const internal::tune::SearchSpace& space, internal::tune::Mode mode) {
-        return internal::tune::ParzenSearch::make({.mode = mode,
-                                                   .n_startup_trials = options.n_startup_trials,
-                                                   .n_candidates = options.n_candidates},
-                                                  space);
-      });
+  return model_recipe("TPESearch", {.constraints = true},
+                      [options](const SearchSpace& space, const SearchPlan& plan) {
+                        return internal::tune::ParzenSearch::make(
+                            {.mode = plan.modes.front(),
+                             .n_startup_trials = options.n_startup_trials,
+                             .n_candidates = options.n_candidates},
+                            space);
+                      });
 }
 
 SearcherPtr BayesOptSearch(const BayesOptOptions& options) {
@@ -281,38 +316,51 @@ SearcherPtr BayesOptSearch(const BayesOptOptions& options) {
   else if (options.kind != "ucb")
     internal::tune::refuse_tune("BayesOptOptions::kind",
                                 "'" + options.kind + "' is unknown; pass ucb, ei, or poi");
-  return model_recipe("BayesOptSearch", [settings](const internal::tune::SearchSpace& space,
-                                                   internal::tune::Mode mode) {
-    auto chosen = settings;
-    chosen.mode = mode;
-    return internal::tune::BayesSearch::make(chosen, space);
-  });
+  return model_recipe("BayesOptSearch", {},
+                      [settings](const SearchSpace& space, const SearchPlan& plan) {
+                        auto chosen = settings;
+                        chosen.mode = plan.modes.front();
+                        return internal::tune::BayesSearch::make(chosen, space);
+                      });
+}
+
+SearcherPtr GPSearch(const GpOptions& options) {
+  return model_recipe("GPSearch", {.several = true, .constraints = true},
+                      [options](const SearchSpace& space, const SearchPlan& plan) {
+                        return internal::tune::GpSearch::make(
+                            {.modes = plan.modes,
+                             .n_startup_trials = options.n_startup_trials,
+                             .deterministic_objective = options.deterministic_objective},
+                            space);
+                      });
 }
 
 SearcherPtr CmaEsSearch(const CmaEsOptions& options) {
-  return model_recipe("CmaEsSearch", [options](const internal::tune::SearchSpace& space,
-                                               internal::tune::Mode mode) {
-    return internal::tune::CmaSearch::make(
-        {.mode = mode, .sigma0 = options.sigma0, .popsize = options.popsize}, space);
-  });
+  return model_recipe(
+      "CmaEsSearch", {}, [options](const SearchSpace& space, const SearchPlan& plan) {
+        return internal::tune::CmaSearch::make(
+            {.mode = plan.modes.front(), .sigma0 = options.sigma0, .popsize = options.popsize},
+            space);
+      });
 }
 
 SearcherPtr Nsga2Search(const Nsga2Options& options) {
-  return model_recipe("Nsga2Search", [options](const internal::tune::SearchSpace& space,
-                                               internal::tune::Mode mode) {
-    return internal::tune::NsgaSearch::make({.modes = {mode},
-                                             .population_size = options.population_size,
-                                             .crossover_prob = options.crossover_prob,
-                                             .swapping_prob = options.swapping_prob,
-                                             .mutation_prob = options.mutation_prob},
-                                            space);
-  });
+  return model_recipe("Nsga2Search", {.several = true, .constraints = true},
+                      [options](const SearchSpace& space, const SearchPlan& plan) {
+                        return internal::tune::NsgaSearch::make(
+                            {.modes = plan.modes,
+                             .population_size = options.population_size,
+                             .crossover_prob = options.crossover_prob,
+                             .swapping_prob = options.swapping_prob,
+                             .mutation_prob = options.mutation_prob},
+                            space);
+                      });
 }
 
 SearcherPtr BOHBSearch(const BohbOptions& options) {
   return model_recipe(
-      "BOHBSearch", [options](const internal::tune::SearchSpace& space, internal::tune::Mode mode) {
-        return internal::tune::BohbSearch::make({.mode = mode,
+      "BOHBSearch", {}, [options](const SearchSpace& space, const SearchPlan& plan) {
+        return internal::tune::BohbSearch::make({.mode = plan.modes.front(),
                                                  .top_n_percent = options.top_n_percent,
                                                  .num_samples = options.num_samples,
                                                  .random_fraction = options.random_fraction,

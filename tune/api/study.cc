@@ -20,7 +20,7 @@ class StudyState {
   StudyState(const SearcherPtr& searcher, const StudyOptions& options) : options_(options) {
     if (options_.seed == 0) options_.seed = std::random_device()();
     internal::tune::SearchPlan plan{.metric = options.metric,
-                                    .mode = internal::tune::core_mode(options.mode),
+                                    .modes = {internal::tune::core_mode(options.mode)},
                                     .num_samples = -1,
                                     .seed = options_.seed};
     auto made = internal::tune::make_search(searcher ? searcher : TPESearch(), plan);

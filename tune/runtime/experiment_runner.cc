@@ -16,6 +16,7 @@
 #include "base/model/error_record.h"
 #include "tune/api/core_values.h"
 #include "tune/core/experiment/decision_record.h"
+#include "tune/runtime/policy_files.h"
 #include "tune/runtime/trial_actor.h"
 #include "tune/runtime/trial_files.h"
 #include "tune/store/stop_requests.h"
@@ -79,6 +80,7 @@ api::ResultGrid ExperimentRunner::run() {
   next_tick_ = began_ + tick_interval;
   parts_.log->add(SetExperimentState{.state = "running"});
   feed(ExperimentStarted{});
+  feed_restored();
   loop();
   parts_.log->add(SetExperimentState{.state = core_.stop_reason().empty() ? "finished" : "stopped",
                                      .reason = end_reason()});
@@ -104,8 +106,12 @@ api::ResultGrid ExperimentRunner::run() {
 // Steps the events of earlier processes.
 void ExperimentRunner::replay() {
   DecisionReplay replayed(core_);
+  remove_policies(parts_.place.directory());
   const auto done = parts_.log->replay(0, [&](const TimedEvent& event) {
     replayed.step(event);
+    for (const ExperimentCommand& command : replayed.commands())
+      if (const auto* exploited = std::get_if<TrialExploited>(&command))
+        append_policy(parts_.place.directory(), *exploited);
     note_created(event.now_s);
     offset_s_ = event.now_s;
   });
@@ -126,6 +132,15 @@ void ExperimentRunner::remove_unknown_checkpoints() {
   std::set<std::string> known;
   for (const auto& [number, row] : core_.checkpoints().rows()) known.insert(row.directory);
   remove_unknown_directories(parts_.place.checkpoints(), known);
+}
+
+// The choices of Tuner::restore.
+void ExperimentRunner::feed_restored() {
+  const auto& restore = trainable_.restore;
+  if (!restore.resume_unfinished)
+    for (const TrialNumber trial : core_.trials().list()) feed(StopRequested{trial});
+  if (restore.resume_errored || restore.restart_errored)
+    feed(FailedTrialsRepeated{.from_checkpoint = !restore.restart_errored});
 }
 
 void ExperimentRunner::loop() {
@@ -317,7 +332,10 @@ void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
     ++groups_.at(number).received;
     feed(TrialReported{trial, attempt, core_metrics(report.metrics), report.checkpoint});
   }
-  if (news.saved) feed(TrialSaved{trial, attempt, *news.saved});
+  if (news.saved) {
+    groups_.at(number).saving = false;
+    feed(TrialSaved{trial, attempt, *news.saved});
+  }
   switch (news.exit) {
     case TrialExit::running: return;
     case TrialExit::returned: return exit_of(number, TrialExitKind::returned, {});
@@ -365,6 +383,8 @@ void ExperimentRunner::execute(const ExperimentCommand& command) {
     if (GroupRun* row = running(continued->trial)) ++row->decided;
   } else if (const auto* saved = std::get_if<SaveCheckpoint>(&command)) {
     if (GroupRun* row = running(saved->trial)) row->save = true;
+  } else if (const auto* exploited = std::get_if<TrialExploited>(&command)) {
+    append_policy(parts_.place.directory(), *exploited);
   } else if (const auto* warned = std::get_if<TrialWarning>(&command)) {
     fmt::print(stderr, "tune: {}\n", warned->text);
   }
@@ -401,7 +421,7 @@ void ExperimentRunner::start(const StartTrial& command) {
   row.began_ms = wall_clock_ms();
   row.received = row.decided = 0;
   row.exchanges = 0;
-  row.save = row.stop = row.exited = row.finished = row.ending = false;
+  row.save = row.saving = row.stop = row.exited = row.finished = row.ending = false;
   where_[command.trial] = command.group;
   if (!row.handle)
     row.handle = trainable_.create(options_of_trial(row.group, row.resources, options_.env));
@@ -423,7 +443,8 @@ void ExperimentRunner::start(const StartTrial& command) {
                              .first_worker = first_worker_bundle(row.resources),
                              .checkpoint = command.checkpoint,
                              .iteration = command.iteration,
-                             .time_total_s = command.time_total_s});
+                             .time_total_s = command.time_total_s,
+                             .command = trainable_.command});
   await({.kind = Awaits::run, .group = command.group, .start = row.start}, row.run);
   exchange(command.group);
 }
@@ -434,6 +455,7 @@ void ExperimentRunner::exchange(GroupNumber number) {
                          .decided = row.decided,
                          .stop = row.stop,
                          .save = std::exchange(row.save, false)};
+  row.saving = row.saving || order.save;
   ++row.exchanges;
   Awaited awaited{.kind = Awaits::exchange,
                   .group = number,
@@ -446,7 +468,8 @@ void ExperimentRunner::exchange(GroupNumber number) {
 void ExperimentRunner::exchange_where_needed() {
   for (auto& [number, row] : groups_) {
     if (!row.handle || row.exited || row.ending) continue;
-    if (row.save || (row.exchanges == 0 && row.received == row.decided)) exchange(number);
+    const bool awaits_news = row.received == row.decided || row.saving;
+    if (row.save || (row.exchanges == 0 && awaits_news)) exchange(number);
   }
 }
 

@@ -57,6 +57,7 @@ class ExperimentRunner {
     std::int64_t received = 0, decided = 0;  // reports of the attempt
     int exchanges = 0;                       // calls of `next` without an answer
     bool save = false, stop = false;         // to send with the next order
+    bool saving = false;                     // a save has no answer yet
     bool exited = false;                     // the exit of the attempt is known
     bool finished = true;                    // `run` has returned
     bool ending = false;                     // the core has detached the attempt
@@ -73,6 +74,7 @@ class ExperimentRunner {
 
   void replay();
   void loop();
+  void feed_restored();
   void wait();
   void feed(ExperimentEvent event);
   void store_changes(const ExperimentCommand& command);

@@ -1,4 +1,5 @@
 // Checks the options of an experiment, makes its parts, and runs it.
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <random>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +23,9 @@
 #include "tune/api/scheduler_recipe.h"
 #include "tune/api/search_recipe.h"
 #include "tune/core/experiment/decision_record.h"
+#include "tune/runtime/command_line.h"
 #include "tune/runtime/experiment_runner.h"
+#include "tune/runtime/spec_difference.h"
 #include "tune/runtime/trial_files.h"
 #include "tune/store/experiment_reader.h"
 
@@ -80,6 +84,24 @@ void check_options(const api::RunOptions& options) {
                 fmt::format("{} s; pass more than 0", options.time_budget->count()));
 }
 
+// One objective is a metric.
+api::RunOptions with_metric(api::RunOptions options) {
+  if (options.objectives.empty()) return options;
+  if (!options.metric.empty())
+    refuse_tune("RunOptions::objectives",
+                "metric is '" + options.metric + "' as well; pass objectives alone");
+  std::set<std::string> names;
+  for (const api::Objective& objective : options.objectives)
+    if (objective.metric.empty() || !names.insert(objective.metric).second)
+      refuse_tune("RunOptions::objectives",
+                  "'" + objective.metric + "' is empty or repeated; name each metric once");
+  if (options.objectives.size() > 1) return options;
+  options.metric = options.objectives.front().metric;
+  options.mode = options.objectives.front().mode;
+  options.objectives.clear();
+  return options;
+}
+
 nlohmann::ordered_json json_of(const Value& value) {
   if (value.is_text()) return value.text();
   if (value.is_truth()) return value.truth();
@@ -99,8 +121,35 @@ nlohmann::ordered_json json_of(const Domain& domain) {
     item["low"] = domain.low;
     item["high"] = domain.high;
   }
+  if (domain.kind == DomainKind::normal) {
+    item["mean"] = domain.low;
+    item["sd"] = domain.high;
+  }
+  if (domain.q != 0) item["q"] = domain.q;
   for (const Value& value : domain.values) item["values"].push_back(json_of(value));
+  if (domain.condition)
+    item["when"] = {domain.condition->parameter, json_of(domain.condition->equals)};
   return item;
+}
+
+// "mobula::tune::detail::FunctionTrial<&train>" is the name of run<train>.
+std::string name_of_type(const char* type) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(type, nullptr, nullptr, &status);
+  const std::string name = status == 0 ? text : type;
+  std::free(text);
+  return name;
+}
+
+// Stored events replay with equal rules alone.
+void check_unchanged(const ExperimentPlace& place, const std::string& stored,
+                     const std::string& present) {
+  const std::string difference = spec_difference(stored, present);
+  if (!difference.empty())
+    refuse_tune("RunOptions::resume",
+                fmt::format("experiment {}: {}; run the program that began it, or pass another "
+                            "name",
+                            place.directory(), difference));
 }
 
 std::vector<std::string> command_line() {
@@ -129,6 +178,8 @@ struct Prepared {
   ExperimentSettings settings;
   TrialStopperPtr stopper;
   std::function<Result<GroupShape>(const Config&)> shape_of = {};
+  // Read by the scheduler and the searcher.
+  std::unique_ptr<CoreMetrics> metrics = std::make_unique<CoreMetrics>();
 };
 
 void prepare_resources(const api::RunOptions& options, Prepared& prepared) {
@@ -150,36 +201,71 @@ void prepare_resources(const api::RunOptions& options, Prepared& prepared) {
   };
 }
 
+// The objectives have what the scheduler and the searcher need.
+void check_objectives(const api::RunOptions& options, const MadeScheduler& scheduler) {
+  const bool several = !options.objectives.empty();
+  if (several && scheduler.needs_metric)
+    refuse_tune("RunOptions::scheduler",
+                fmt::format("{} compares trials by one metric, and objectives has {}; pass another "
+                            "scheduler or one objective",
+                            scheduler.name, options.objectives.size()));
+  if (!several && options.metric.empty() && (scheduler.needs_metric || options.search_alg))
+    refuse_tune("RunOptions::metric",
+                "empty; " + scheduler.name + " and the searcher need the name of a metric");
+  for (const std::string& constraint : options.constraints)
+    if (constraint.empty())
+      refuse_tune("RunOptions::constraints", "empty name; pass the name of a metric");
+}
+
+// The searcher's view of the options.
+SearchPlan search_plan(const api::RunOptions& options, const Prepared& prepared, std::uint64_t seed,
+                       const MetricsSource& metrics) {
+  SearchPlan plan{.space = prepared.space,
+                  .metric = options.metric,
+                  .modes = {core_mode(options.mode)},
+                  .constrained = !options.constraints.empty(),
+                  .num_samples = options.num_samples,
+                  .seed = seed,
+                  .metrics = &metrics};
+  if (!options.objectives.empty()) plan.modes.clear();
+  for (const api::Objective& objective : options.objectives)
+    plan.modes.push_back(core_mode(objective.mode));
+  for (const api::Config& point : options.points_to_evaluate)
+    plan.points_to_evaluate.push_back(core_config(point));
+  return plan;
+}
+
 Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions& options,
                  std::uint64_t seed) {
   Prepared prepared;
+  const MetricsSource& metrics = *prepared.metrics;
   prepared.space = core_space(options.space);
   const Mode mode = core_mode(options.mode);
-  prepared.scheduler =
-      checked(make_scheduler(options.scheduler, {options.metric, mode}), "RunOptions::scheduler");
+  prepared.scheduler = checked(make_scheduler(options.scheduler, {options.metric, mode, &metrics}),
+                               "RunOptions::scheduler");
   if (prepared.scheduler.mutates && options.search_alg)
     refuse_tune("RunOptions::search_alg",
                 prepared.scheduler.name + " excludes a searcher; remove one of them");
-  if (options.metric.empty() && (prepared.scheduler.needs_metric || options.search_alg))
-    refuse_tune("RunOptions::metric", "empty; " + prepared.scheduler.name +
-                                          " and the searcher need the name of a metric");
+  check_objectives(options, prepared.scheduler);
   if (prepared.space.empty() && !prepared.scheduler.mutates)
     refuse_tune("RunOptions::space", "empty; pass at least one parameter");
   if (Result<void> valid = prepared.space.check(); !valid)
     refuse_tune("RunOptions::space", valid.error().text);
-  SearchPlan plan{.space = prepared.space,
-                  .metric = options.metric,
-                  .mode = mode,
-                  .num_samples = options.num_samples,
-                  .seed = seed};
-  for (const api::Config& point : options.points_to_evaluate)
-    plan.points_to_evaluate.push_back(core_config(point));
-  prepared.search = checked(make_search(options.search_alg, plan), "RunOptions::search_alg");
+  prepared.search =
+      checked(make_search(options.search_alg, search_plan(options, prepared, seed, metrics)),
+              "RunOptions::search_alg");
   const double budget = options.time_budget ? options.time_budget->count() : 0;
+  if (trainable.is_command)
+    check_command(trainable.command, prepared.space,
+                  prepared.scheduler.mutates || prepared.search.name == "user");
   prepared.stopper = checked(make_stopper(options.stop, budget), "RunOptions::stop");
 
   ExperimentSettings& settings = prepared.settings;
   settings.metric = options.metric;
+  for (const api::Objective& objective : options.objectives)
+    settings.objectives.push_back(objective.metric);
+  settings.constraints = options.constraints;
+  settings.duplicates = static_cast<DuplicateRule>(options.on_duplicate);
   settings.time_attr = prepared.scheduler.time_attr;
   settings.seed = seed;
   settings.num_trials = prepared.search.num_trials;
@@ -193,7 +279,9 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
   settings.checkpoints = {.num_to_keep = options.checkpoint.num_to_keep,
                           .score_attribute = options.checkpoint.score_attribute,
                           .score_order = core_mode(options.checkpoint.score_order)};
-  if (prepared.search.expands_grids) {
+  // Results that a trial may reuse do not exist early.
+  const bool reuses = options.on_duplicate == api::OnDuplicate::reuse;
+  if (prepared.search.expands_grids && !reuses) {
     const auto resources = cluster_resources();
     const auto cpus = resources.find("CPU");
     settings.early_trials =
@@ -238,8 +326,11 @@ bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   return exists;
 }
 
-std::string spec_of(const api::RunOptions& options, const Prepared& prepared) {
+std::string spec_of(const api::detail::Trainable& trainable, const api::RunOptions& options,
+                    const Prepared& prepared) {
   nlohmann::ordered_json spec;
+  spec["trainable"] = name_of_type(trainable.type);
+  if (trainable.is_command) spec["program"] = trainable.command.argv;
   spec["space"] = nlohmann::ordered_json::object();
   for (const auto& [name, domain] : prepared.space) spec["space"][name] = json_of(domain);
   spec["command"] = command_line();
@@ -249,15 +340,19 @@ std::string spec_of(const api::RunOptions& options, const Prepared& prepared) {
   spec["searcher"] = prepared.search.name;
   spec["num_samples"] = options.num_samples;
   spec["early_trials"] = prepared.settings.early_trials;
+  for (const api::Objective& objective : options.objectives)
+    spec["objectives"].push_back(
+        {{"metric", objective.metric}, {"mode", objective.mode == api::Mode::max ? "max" : "min"}});
+  if (!options.constraints.empty()) spec["constraints"] = options.constraints;
   return spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::unique_ptr<ExperimentLog> create_log(const api::RunOptions& options,
+std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::RunOptions& options,
                                           const ExperimentPlace& place, const Prepared& prepared,
                                           std::int64_t created_ms) {
   const StoredExperiment experiment{.name = place.name,
                                     .created_ms = created_ms,
-                                    .spec = spec_of(options, prepared),
+                                    .spec = spec,
                                     .seed = prepared.settings.seed,
                                     .metric = options.metric,
                                     .mode = core_mode(options.mode)};
@@ -293,24 +388,16 @@ void throw_faults(const std::string& search_error, const api::RunOptions& option
     if (!result.error.empty()) throw Error(result.error);
 }
 
-// The core of an experiment, with the metrics that its scheduler reads.
-struct MadeCore {
-  std::unique_ptr<CoreMetrics> metrics = std::make_unique<CoreMetrics>();
-  std::unique_ptr<ExperimentCore> core = {};
-};
-
-MadeCore make_core(Prepared& prepared) {
-  MadeCore made;
-  if (auto* reader = dynamic_cast<MetricsReader*>(prepared.scheduler.rule.get()))
-    reader->read_from(*made.metrics);
-  made.core = std::make_unique<ExperimentCore>(
+// The core of an experiment, which `prepared` has to outlive.
+std::unique_ptr<ExperimentCore> make_core(Prepared& prepared) {
+  auto core = std::make_unique<ExperimentCore>(
       prepared.settings, ExperimentParts{.searcher = std::move(prepared.search.algorithm),
                                          .scheduler = std::move(prepared.scheduler.rule),
                                          .budgets = prepared.scheduler.budgets,
                                          .stopper = std::move(prepared.stopper),
                                          .shape_of = prepared.shape_of});
-  made.metrics->read(*made.core);
-  return made;
+  prepared.metrics->read(*core);
+  return core;
 }
 
 // The size of the cluster at the start of an experiment decides its early trials.
@@ -328,8 +415,8 @@ void restore_settings(const StoredExperiment& experiment, ExperimentSettings& se
   const StoredExperiment experiment = checked(reader.experiment(), "MOBULA_TUNE_REPLAY");
   Prepared prepared = prepare(trainable, options, experiment.seed);
   restore_settings(experiment, prepared.settings);
-  const MadeCore made = make_core(prepared);
-  DecisionReplay replayed(*made.core);
+  const auto core = make_core(prepared);
+  DecisionReplay replayed(*core);
   const auto done = reader.each_event([&](const StoredEvent& stored) -> Result<void> {
     const Result<TimedEvent> event = load_event(stored.kind, stored.body);
     if (!event) return event.error();
@@ -351,8 +438,8 @@ void restore_settings(const StoredExperiment& experiment, ExperimentSettings& se
   ::_exit(0);
 }
 
-api::ResultGrid run_checked(const api::detail::Trainable& trainable,
-                            const api::RunOptions& options) {
+api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::RunOptions& given) {
+  const api::RunOptions options = with_metric(given);
   check_options(options);
   RunnerParts parts{.place = place_of(options)};
   const ExperimentPlace place = parts.place;
@@ -374,17 +461,18 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable,
   if (parts.resumed) {
     restore_settings(stored, prepared.settings);
     parts.created_ms = stored.created_ms;
+    check_unchanged(place, stored.spec, spec_of(trainable, options, prepared));
   } else {
     parts.created_ms = wall_clock_ms();
-    parts.log = create_log(options, place, prepared, parts.created_ms);
+    parts.log = create_log(spec_of(trainable, options, prepared), options, place, prepared,
+                           parts.created_ms);
   }
   if (const auto made = make_directory(place.checkpoints()); !made)
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)
     fmt::print(stderr, "tune: {}\n", warning);
-  MadeCore made = make_core(prepared);
-  const ExperimentCore& core = *made.core;
-  parts.core = std::move(made.core);
+  parts.core = make_core(prepared);
+  const ExperimentCore& core = *parts.core;
   parts.reuses_processes = reuses_processes(trainable, options);
   ExperimentRunner runner(trainable, options, std::move(parts));
   api::ResultGrid grid = runner.run();
@@ -399,6 +487,17 @@ namespace mobula::tune::detail {
 
 ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options) {
   return internal::tune::run_checked(trainable, options);
+}
+
+RunOptions restored(const std::string& path, RunOptions options) {
+  const std::filesystem::path place(path);
+  options.name = place.filename().string();
+  if (options.name.empty())
+    internal::tune::refuse_tune("Tuner::restore",
+                                "'" + path + "' ends without a name; pass a name or STORAGE/NAME");
+  if (place.has_parent_path()) options.storage_path = place.parent_path().string();
+  options.resume = Resume::required;
+  return options;
 }
 
 }  // namespace mobula::tune::detail

@@ -1,8 +1,11 @@
 // Callbacks, progress, and results of an experiment.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <functional>
+#include <limits>
 
 #include <mobula/cluster.h>
 #include <mobula/errors.h>
@@ -14,24 +17,75 @@ namespace mobula::tune {
 
 Callback::~Callback() = default;
 
-const TrialResult& ResultGrid::best() const {
-  const TrialResult* best = nullptr;
-  double best_value = 0;
-  for (const TrialResult& result : results_) {
-    const auto found = result.metrics.find(metric_);
-    if (found == result.metrics.end() || !result.error.empty()) continue;
-    if (std::holds_alternative<std::string>(found->second.data())) continue;
-    const double value = internal::tune::core_value(found->second).number();
-    if (value != value) continue;
-    const bool better = mode_ == Mode::max ? value > best_value : value < best_value;
-    if (best != nullptr && !better) continue;
-    best = &result;
-    best_value = value;
+namespace {
+
+// NaN: the last report has no such number.
+double last_number(const TrialResult& result, const std::string& metric) {
+  const auto found = result.metrics.find(metric);
+  if (found == result.metrics.end() || std::holds_alternative<std::string>(found->second.data()))
+    return std::numeric_limits<double>::quiet_NaN();
+  return internal::tune::core_value(found->second).number();
+}
+
+// Smaller is better.
+double loss_of(const TrialResult& result, const Objective& objective) {
+  const double value = last_number(result, objective.metric);
+  return objective.mode == Mode::max ? -value : value;
+}
+
+bool dominates(const TrialResult& a, const TrialResult& b,
+               const std::vector<Objective>& objectives) {
+  bool better = false;
+  for (const Objective& objective : objectives) {
+    const double own = loss_of(a, objective);
+    const double other = loss_of(b, objective);
+    if (own > other) return false;
+    better = better || own < other;
   }
+  return better;
+}
+
+}  // namespace
+
+std::vector<const TrialResult*> ResultGrid::valid() const {
+  std::vector<const TrialResult*> valid;
+  for (const TrialResult& result : results_) {
+    bool has_all = result.error.empty();
+    for (const Objective& objective : objectives_)
+      has_all = has_all && !std::isnan(last_number(result, objective.metric));
+    for (const std::string& constraint : constraints_)
+      has_all = has_all && last_number(result, constraint) <= 0;
+    if (has_all) valid.push_back(&result);
+  }
+  return valid;
+}
+
+const TrialResult& ResultGrid::best() const {
+  if (objectives_.size() > 1)
+    internal::tune::refuse_tune("ResultGrid::best", fmt::format("the experiment has {} objectives; "
+                                                                "call front",
+                                                                objectives_.size()));
+  const std::string metric = objectives_.empty() ? "" : objectives_.front().metric;
+  const TrialResult* best = nullptr;
+  if (!metric.empty())
+    for (const TrialResult* result : valid())
+      if (best == nullptr || dominates(*result, *best, objectives_)) best = result;
   if (best == nullptr)
-    throw NotFoundError(fmt::format("ResultGrid::best: no trial of {} has the metric '{}'",
-                                    results_.size(), metric_));
+    throw NotFoundError(fmt::format("ResultGrid::best: no trial of {} has the metric '{}'{}",
+                                    results_.size(), metric,
+                                    constraints_.empty() ? "" : " and satisfies the constraints"));
   return *best;
+}
+
+std::vector<TrialResult> ResultGrid::front() const {
+  const std::vector<const TrialResult*> trials = valid();
+  std::vector<TrialResult> front;
+  for (const TrialResult* each : trials)
+    if (std::none_of(trials.begin(), trials.end(), [&](const TrialResult* other) {
+          return dominates(*other, *each, objectives_);
+        }))
+      front.push_back(*each);
+  return front;
 }
 
 }  // namespace mobula::tune
@@ -141,7 +195,10 @@ api::ResultGrid ExperimentRunner::results() const {
     if (core_.trials().state(trial) == TrialState::failed) result.error = record.error;
     results.push_back(std::move(result));
   }
-  return {std::move(results), options_.metric, options_.mode};
+  std::vector<api::Objective> objectives = options_.objectives;
+  if (objectives.empty() && !options_.metric.empty())
+    objectives.push_back({options_.metric, options_.mode});
+  return {std::move(results), std::move(objectives), options_.constraints};
 }
 
 }  // namespace mobula::internal::tune

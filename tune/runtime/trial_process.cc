@@ -110,7 +110,8 @@ struct TrialProcess::State {
 
   void await_decision(std::int64_t own, const SaveFunction& on_save) {
     MutexLock lock(mutex);
-    while (decided < own && !stop) {
+    while (!stop) {
+      // A save that comes with the decision has the state of this report.
       if (save && on_save) {
         save = false;
         lock.unlock();
@@ -118,9 +119,10 @@ struct TrialProcess::State {
         lock.lock();
         continue;
       }
+      if (decided >= own) return;
       changed.wait(lock);
     }
-    if (stop) throw TrialStopped();
+    throw TrialStopped();
   }
 
   // A save of a class that the driver requested.
@@ -264,15 +266,17 @@ Deferred<TrialNews> TrialProcess::next(const TrialOrder& order) {
   Promise<TrialNews> promise;
   Deferred<TrialNews> deferred = promise.get_deferred();
   std::optional<Promise<TrialNews>> earlier;
+  bool stops = false;
   {
     const MutexLock lock(state_->mutex);
     state_->begin(order.start);
     state_->decided = std::max(state_->decided, order.decided);
-    state_->stop = state_->stop || order.stop;
+    stops = order.stop && !std::exchange(state_->stop, state_->stop || order.stop);
     state_->save = state_->save || order.save;
     earlier = std::exchange(state_->waiting, std::move(promise));
   }
   state_->changed.notify_all();
+  if (stops) stop_requested();
   if (earlier) earlier->set_value({});
   state_->deliver();
   return deferred;
@@ -285,6 +289,7 @@ void TrialProcess::report_step(const Metrics& metrics,
 
 void TrialProcess::report_result(const Metrics& metrics) { state_->report(metrics, {}, {}); }
 
+const TrialStart& TrialProcess::trial_start() const { return state_->start; }
 std::string TrialProcess::checkpoint_path() const { return state_->start.checkpoint; }
 
 WorkerBundles worker_bundles(int count) {

@@ -11,16 +11,36 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include <mobula/actor.h>
 #include <mobula/deferred.h>
 #include <mobula/get.h>
+#include <mobula/options.h>
 #include <mobula/tune/config.h>
 #include <mobula/tune/resources.h>
 
 namespace mobula::tune {
+
+// Any program as a trial. "{lr}" in an argument or a variable stands for the parameter lr; an
+// argument or a variable with an inactive parameter is left out. "{{lr}}" is the text "{lr}", and
+// "${lr}" stays as it is. The program writes a JSON object per report, one per line, to the file
+// descriptor MOBULA_TUNE_FD, and reads a line with the decision from it, "continue" or "stop". The
+// member "checkpoint" names a directory to save.
+struct Command {
+  std::vector<std::string> argv = {};  // program and arguments
+  Environment env = {};                // variables of the program
+  bool reports_on_stdout = false;  // lines of the standard output that are JSON objects are reports
+};
+
+// Options of Tuner::restore.
+struct RestoreOptions {
+  bool resume_unfinished = true;  // false: unfinished trials end with their last reports
+  bool resume_errored = false;    // repeats failed trials from their last checkpoints
+  bool restart_errored = false;   // repeats failed trials from the beginning
+};
 
 namespace detail {
 
@@ -41,6 +61,7 @@ struct TrialStart {
   std::string checkpoint = {};  // directory to continue from; empty: none
   std::int64_t iteration = 0;   // reports before this attempt
   double time_total_s = 0;      // time before this attempt
+  Command command = {};         // program of a CommandTrial
 };
 
 struct TrialReport {
@@ -81,6 +102,9 @@ class MOBULA_API TrialProcess {
 
  protected:
   virtual void body(const Config& config);
+  // A stop or a pause is ordered; called by another thread than body.
+  virtual void stop_requested() {}
+  const TrialStart& trial_start() const;
   // For bodies: a report of a class, whose `save` writes a directory when the driver asks for it.
   void report_step(const Metrics& metrics, const std::function<void(const std::string&)>& save);
   // The last report of a function that returned.
@@ -153,6 +177,24 @@ class ClassTrial final : public TrialProcess {
   std::unique_ptr<C> object_;
 };
 
+// Runs a program.
+class MOBULA_API CommandTrial final : public TrialProcess {
+ public:
+  static constexpr bool is_class = false;
+  static constexpr bool resets = false;
+
+  CommandTrial();
+  ~CommandTrial() override;
+
+ private:
+  struct StopSignal;
+
+  void body(const Config& config) override;
+  void stop_requested() override;
+
+  const std::unique_ptr<StopSignal> stop_;
+};
+
 // A handle of the actor of a trial.
 class MOBULA_API TrialHandle {
  public:
@@ -185,11 +227,16 @@ struct Trainable {
   std::unique_ptr<TrialHandle> (*create)(const ActorOptions& options) = nullptr;
   bool is_class = false;  // saves on request
   bool resets = false;    // a process can run several trials
+  const char* type = "";  // typeid of the actor
+  RestoreOptions restore = {};
+  bool is_command = false;
+  Command command = {};  // program of a CommandTrial
 };
 
 template <class A>
 Trainable trainable() {
   Trainable made;
+  made.type = typeid(A).name();
   made.create = [](const ActorOptions& options) -> std::unique_ptr<TrialHandle> {
     return std::make_unique<TypedTrialHandle<A>>(options);
   };

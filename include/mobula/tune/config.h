@@ -70,6 +70,12 @@ MOBULA_API std::ostream& operator<<(std::ostream& out, const Value& value);
 // The metrics of one report, by name.
 using Metrics = std::map<std::string, Value>;
 
+// One of several objectives.
+struct Objective {
+  std::string metric = {};  // name in the reports
+  Mode mode = Mode::min;    // direction of the metric
+};
+
 // The parameters of one trial, by name. A nested name has slashes: "model/layers".
 class MOBULA_API Config {
  public:

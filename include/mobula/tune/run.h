@@ -37,17 +37,26 @@ struct TrialResult {
 class MOBULA_API ResultGrid {
  public:
   // For the library.
-  ResultGrid(std::vector<TrialResult> results, std::string metric, Mode mode)
-      : results_(std::move(results)), metric_(std::move(metric)), mode_(mode) {}
-  // Returns the trial with the best last report. NotFoundError if no trial reported the metric.
+  ResultGrid(std::vector<TrialResult> results, std::vector<Objective> objectives,
+             std::vector<std::string> constraints)
+      : results_(std::move(results)),
+        objectives_(std::move(objectives)),
+        constraints_(std::move(constraints)) {}
+  // Returns the trial with the best last report that satisfies the constraints. NotFoundError if no
+  // trial reported the metric; InvalidRequestError with several objectives.
   const TrialResult& best() const;
+  // Returns the Pareto front of the last reports that satisfy the constraints: trials for which no
+  // other trial is better in one objective and at least as good in the others.
+  std::vector<TrialResult> front() const;
   // Returns all trials by number.
   std::span<const TrialResult> all() const { return results_; }
 
  private:
+  std::vector<const TrialResult*> valid() const;
+
   std::vector<TrialResult> results_;
-  std::string metric_;
-  Mode mode_;
+  std::vector<Objective> objectives_;
+  std::vector<std::string> constraints_;
 };
 
 // Functions of the driver that follow an experiment. An exception becomes a warning.
@@ -100,6 +109,12 @@ enum class Resume : std::uint8_t {
   automatic,  // continues, if it exists
   required    // continues, and has to exist
 };
+// A searcher that suggests the configuration of an earlier trial again.
+enum class OnDuplicate : std::uint8_t {
+  evaluate,  // runs the trial
+  reuse,     // takes the result of the earlier trial if it is complete, without a run
+  resample   // asks the searcher again, at most 15 times
+};
 // The durability of reports.
 enum class Durability : std::uint8_t {
   strict,  // a trial continues after its report is on disk
@@ -125,16 +140,24 @@ struct RunOptions {
   ReuseActors reuse_actors = ReuseActors::automatic;     // reuse of processes
   // Directory of experiments that all nodes see; default: MOBULA_TUNE_STORAGE or ~/mobula_tune.
   std::string storage_path = {};
-  Resume resume = Resume::no;                  // existing experiment of this name
-  std::vector<CallbackPtr> callbacks = {};     // functions of the driver
-  Environment env = {};                        // variables of the trials
+  Resume resume = Resume::no;                        // existing experiment of this name
+  std::vector<CallbackPtr> callbacks = {};           // functions of the driver
+  OnDuplicate on_duplicate = OnDuplicate::evaluate;  // configuration of an earlier trial
+  Environment env = {};                              // variables of the trials
   int verbose = 1;                             // 0: no table; 1: a table; 2: a line per report
   Durability durability = Durability::strict;  // durability of reports
+  // Several objectives, in place of metric and mode: GPSearch, Nsga2Search, SobolSearch, and random
+  // search, without a scheduler that compares trials.
+  std::vector<Objective> objectives = {};
+  // Metrics with the upper limit 0, for TPESearch, GPSearch, and Nsga2Search.
+  std::vector<std::string> constraints = {};
 };
 
 namespace detail {
 // Runs an experiment of a type of trials.
 MOBULA_API ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options);
+// The options with the place of an experiment that exists.
+MOBULA_API RunOptions restored(const std::string& path, RunOptions options);
 }  // namespace detail
 
 // Runs trials of a function: void(const Config&) with calls of report, or Metrics(const Config&).
@@ -158,17 +181,47 @@ ResultGrid run(const RunOptions& options) {
     return detail::run_experiment(detail::trainable<detail::ClassTrial<C>>(), options);
 }
 
+// Runs trials of a program. Exit code 0 completes a trial, and any other exit fails it. A stopped
+// program gets SIGTERM, and SIGKILL after 3 s. Variables of the program: MOBULA_TUNE_CONFIG (a JSON
+// file of the parameters), MOBULA_TUNE_CHECKPOINT (the directory to continue from, or empty),
+// MOBULA_TUNE_DIRECTORY, MOBULA_TUNE_EXPERIMENT, MOBULA_TUNE_TRIAL, MOBULA_TUNE_ATTEMPT, and
+// MOBULA_TUNE_SEED.
+inline ResultGrid run(const Command& command, const RunOptions& options) {
+  auto trainable = detail::trainable<detail::CommandTrial>();
+  trainable.is_command = true;
+  trainable.command = command;
+  return detail::run_experiment(trainable, options);
+}
+
 // An experiment that runs later, as in Ray.
 template <auto F>
 class Tuner {
  public:
+  static_assert(detail::is_trial_function<decltype(F)>,
+                "mobula: Tuner<F> needs void(const tune::Config&) with calls of tune::report, or "
+                "tune::Metrics(const tune::Config&)");
+
   // Stores the options.
   explicit Tuner(RunOptions options) : options_(std::move(options)) {}
+  // Continues the experiment STORAGE/NAME, or NAME in the storage of the options. `fit` refuses
+  // options with another space, metric, scheduler, searcher, or number of samples, and another
+  // function, with an InvalidRequestError that names the difference.
+  static Tuner restore(const std::string& path, RunOptions options,
+                       const RestoreOptions& restore = {}) {
+    Tuner tuner(detail::restored(path, std::move(options)));
+    tuner.restore_ = restore;
+    return tuner;
+  }
   // Runs the experiment.
-  ResultGrid fit() { return run<F>(options_); }
+  ResultGrid fit() {
+    auto trainable = detail::trainable<detail::FunctionTrial<F>>();
+    trainable.restore = restore_;
+    return detail::run_experiment(trainable, options_);
+  }
 
  private:
   RunOptions options_;
+  RestoreOptions restore_;
 };
 
 }  // namespace mobula::tune

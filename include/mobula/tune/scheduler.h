@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mobula/detail/export.h>
@@ -91,6 +93,25 @@ struct PbtOptions {
   bool synch = false;  // whether all trials are perturbed at the same time
   bool clamp = true;   // whether perturbed values stay in their ranges; absent in Ray
 };
+// Options of PB2.
+struct Pb2Options {
+  std::string time_attr = "time_total_s";  // metric that counts time
+  double perturbation_interval = 60;       // time between two perturbations of a trial
+  // Low and high of each parameter that changes.
+  std::map<std::string, std::pair<double, double>> hyperparam_bounds = {};
+  double quantile_fraction = 0.25;  // share of good and bad trials; 0 to 0.5
+  bool synch = false;               // whether all trials are perturbed at the same time
+};
+// The rule of ResourceChangingScheduler that gives the free CPUs and GPUs of the cluster to running
+// trials. The amounts of the cluster are those at the start of the experiment.
+struct DistributeResources {
+  bool add_bundles = false;  // adds bundles to a group; false: its only bundle grows
+  Resources increase_by =
+      {};  // least increase; default: 1 GPU if trials have GPUs, otherwise 1 CPU
+  int increase_by_times = -1;        // most increases of a trial; -1: no limit
+  Resources reserve_resources = {};  // amounts that stay free
+  bool to_top_job = false;           // true: all to the trial with the best last report
+};
 // Returns the new group of a trial that reported, or nothing to keep its group.
 using ResourceAllocation =
     std::function<std::optional<PlacementGroupFactory>(std::int64_t trial, const Metrics&)>;
@@ -110,9 +131,17 @@ MOBULA_API SchedulerPtr MedianStoppingRule(const MedianStoppingOptions& options 
 // Population based training. Weak trials continue from the checkpoints of strong ones, with
 // perturbed parameters. Excludes a searcher.
 MOBULA_API SchedulerPtr PopulationBasedTraining(const PbtOptions& options);
-// Repeats the parameter changes that a PBT experiment recorded for one trial, as JSON rows.
+// Repeats the parameter changes of one trial. A PBT experiment records them as JSON rows in
+// STORAGE/NAME/policies/pbt_policy_NUMBER.txt. Excludes a searcher and a second trial.
 MOBULA_API SchedulerPtr PopulationBasedTrainingReplay(const std::string& policy_file);
-// Changes the groups of trials while another scheduler lets them continue.
+// Population based bandits: population based training whose new values come from a Gaussian process
+// of the changes of the metric. Excludes a searcher.
+MOBULA_API SchedulerPtr PB2(const Pb2Options& options);
+// Changes the groups of trials by a function of the driver, while `base` lets them continue. Each
+// continues in its new group from its checkpoint.
 MOBULA_API SchedulerPtr ResourceChangingScheduler(SchedulerPtr base, ResourceAllocation allocation);
+// Distributes the free resources of the cluster to trials, while `base` lets them continue.
+MOBULA_API SchedulerPtr ResourceChangingScheduler(SchedulerPtr base = {},
+                                                  const DistributeResources& rule = {});
 
 }  // namespace mobula::tune

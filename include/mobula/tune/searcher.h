@@ -79,7 +79,7 @@ struct VariantOptions {
 };
 // Options of SobolSearch.
 struct SobolOptions {
-  bool scramble = false;  // reserved; true is an error
+  bool scramble = false;  // randomizes the points by the seed of the experiment
 };
 // Options of TPESearch.
 struct TpeOptions {
@@ -96,6 +96,11 @@ struct BayesOptOptions {
   int patience = 5;                 // repeats of one configuration that end the search
   int repeat_float_precision = 5;   // digits that distinguish configurations
   bool skip_duplicate = true;       // suggests no configuration twice
+};
+// Options of GPSearch.
+struct GpOptions {
+  int n_startup_trials = 10;             // random trials before the first model
+  bool deterministic_objective = false;  // true: equal configurations have equal results
 };
 // Options of CmaEsSearch.
 struct CmaEsOptions {
@@ -130,15 +135,17 @@ struct RepeaterOptions {
 
 // Random and grid search.
 MOBULA_API SearcherPtr BasicVariantGenerator(const VariantOptions& options = {});
-// Quasi-random search along the Sobol sequence.
+// Quasi-random search along the Sobol sequence, which covers a space evenly.
 MOBULA_API SearcherPtr SobolSearch(const SobolOptions& options = {});
-// Tree-structured Parzen estimator.
+// Tree-structured Parzen estimator for one objective, with constraints.
 MOBULA_API SearcherPtr TPESearch(const TpeOptions& options = {});
 // Gaussian process with the acquisition UCB, EI, or POI; ranges of numbers only.
 MOBULA_API SearcherPtr BayesOptSearch(const BayesOptOptions& options = {});
+// Gaussian process with the expected improvement, for one or several objectives, with constraints.
+MOBULA_API SearcherPtr GPSearch(const GpOptions& options = {});
 // Covariance matrix adaptation; TPE for categories.
 MOBULA_API SearcherPtr CmaEsSearch(const CmaEsOptions& options = {});
-// Genetic algorithm NSGA-II for one objective.
+// Genetic algorithm NSGA-II for one or several objectives, with constraints.
 MOBULA_API SearcherPtr Nsga2Search(const Nsga2Options& options = {});
 // Kernel density estimates per budget, for HyperBandForBOHB.
 MOBULA_API SearcherPtr BOHBSearch(const BohbOptions& options = {});

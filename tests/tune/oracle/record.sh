@@ -31,5 +31,6 @@ PYTHONDONTWRITEBYTECODE=1 "$1" "$here/promotion_oracle.py" --decisions 3000 --di
   >"$here/../traces/promotion.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/resources_oracle.py" >"$here/../traces/resources.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/sobol_oracle.py" >"$here/../traces/sobol.txt"
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/sobol_oracle.py" --scrambled >"$here/../traces/sobol_scrambled.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/bayes_oracle.py" >"$here/../traces/bayes.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/cma_oracle.py" >"$here/../traces/cma.txt"

@@ -14,10 +14,6 @@ void curve(const tune::Config& config) {
   for (int step = 1; step <= 9; ++step) tune::report({{"loss", config.number("x") + 1.0 / step}});
 }
 
-std::int64_t iterations(const tune::TrialResult& result) {
-  return result.metrics.at("training_iteration").integer();
-}
-
 TEST(TuneSearch, RunsEveryCellOfGrid) {
   auto options =
       quiet_options({{"x", tune::grid_search({1, 2, 3})}, {"y", tune::grid_search({"a", "b"})}}, 2);

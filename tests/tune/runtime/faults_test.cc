@@ -1,5 +1,6 @@
 // Bad input: each fault names the trial and the field, and the other trials continue.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -60,6 +61,33 @@ TEST(TuneFaults, NamesTrialAndFieldAndGoesOn) {
             std::string::npos);
   for (std::size_t i = 7; i < 13; ++i) EXPECT_EQ(results.all()[i].error, "") << i;
   EXPECT_EQ(results.best().metrics.at("loss").number(), 1);
+}
+
+// A child of the trial must not report in its place.
+void forking(const tune::Config& config) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      tune::report({{"loss", -1}});
+    } catch (const InvalidRequestError&) {
+      code = 7;
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  tune::report({{"loss", config.number("x")}, {"code", WEXITSTATUS(status)}});
+}
+
+TEST(TuneFaults, ForkedProcessCannotReport) {
+  const auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 2);
+  const auto results = tune::run<forking>(options);
+  for (const auto& result : results.all()) {
+    EXPECT_EQ(result.error, "");
+    EXPECT_EQ(result.metrics.at("code").integer(), 7);
+    EXPECT_EQ(result.metrics.at("training_iteration").integer(), 1);
+  }
 }
 
 void fails_once(const tune::Config& config) {

@@ -41,6 +41,10 @@ inline tune::RunOptions quiet_options(tune::Space space, int num_samples) {
   return options;
 }
 
+inline std::int64_t iterations(const tune::TrialResult& result) {
+  return result.metrics.at("training_iteration").integer();
+}
+
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

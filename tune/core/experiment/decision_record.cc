@@ -78,6 +78,9 @@ class CommandDigest {
                 record.attempt, record.config, record.error_kind);
   }
   void operator()(const CheckpointAdded& each) { digest_.add(each.checkpoint); }
+  void operator()(const TrialExploited& each) {
+    digest_.add(each.trial, each.donor, each.iteration, each.donor_iteration, each.config);
+  }
   void operator()(const TrialWarning& each) { digest_.add(each.trial); }
   void operator()(const ExperimentEnded& /*each*/) {}
 
@@ -110,6 +113,9 @@ struct CommandText {
   }
   std::string operator()(const CheckpointAdded& each) {
     return fmt::format("add checkpoint {}", each.checkpoint);
+  }
+  std::string operator()(const TrialExploited& each) {
+    return fmt::format("copy trial {} to trial {}", each.donor, each.trial);
   }
   std::string operator()(const TrialWarning& each) {
     return fmt::format("warn about trial {}", each.trial);

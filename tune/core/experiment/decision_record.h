@@ -31,6 +31,8 @@ class DecisionReplay {
 
   void step(const TimedEvent& event);
 
+  // The decisions of the latest step.
+  const std::vector<ExperimentCommand>& commands() const { return commands_; }
   std::int64_t events() const { return events_; }
   // Events whose decisions were recorded.
   std::int64_t compared() const { return compared_; }

@@ -132,7 +132,7 @@ void ExperimentCore::on(const GroupFailed& event) {
   std::optional<TrialNumber> trial = group->trial;
   groups_.erase(event.group);
   if (!trial) {
-    if (!trials_.has(TrialState::pending) && may_create()) ask();
+    ask_for_pending();
     trial = trials_.first(TrialState::pending);
     if (!trial) trial = trials_.first(TrialState::paused);
   }
@@ -162,6 +162,7 @@ void ExperimentCore::on(const TrialReported& event) {
   if (!event.checkpoint.empty()) row.checkpoint = add_checkpoint(event.trial, event.checkpoint);
   if (const auto fault = fault_of_report(event.trial))
     return fail(event.trial, "report", *fault, false);
+  if (record.attempt == 1 && record.calls == 1) warn_of_missing_metrics(event.trial);
   decide(event.trial);
   prune_checkpoints(event.trial);
   if (!stopping_ && parts_.stopper->stops_all(now_s_)) stop_all(stopper_reason);
@@ -221,23 +222,54 @@ void ExperimentCore::on(const ClockTicked& /*event*/) {
 // ---- reports and decisions
 
 std::optional<std::string> ExperimentCore::fault_of_report(TrialNumber trial) {
-  if (settings_.metric.empty()) return std::nullopt;
+  std::optional<std::string> fault;
+  if (!settings_.metric.empty()) fault = fault_of_metric(trial, settings_.metric);
+  for (const auto* names : {&settings_.objectives, &settings_.constraints})
+    for (const std::string& name : *names)
+      if (!fault) fault = fault_of_metric(trial, name);
+  return fault;
+}
+
+std::optional<std::string> ExperimentCore::fault_of_metric(TrialNumber trial,
+                                                           const std::string& name) {
   TrialRecord& record = own(trial);
-  const Value* value = record.last.find(settings_.metric);
+  const Value* value = record.last.find(name);
   if (value == nullptr)
     return fmt::format("trial {}: report {}: metric '{}' is missing; the report has: {}", trial,
-                       record.calls, settings_.metric, names_of(record.last));
+                       record.calls, name, names_of(record.last));
   if (value->is_text())
     return fmt::format("trial {}: report {}: metric '{}' is the text {}; report a number", trial,
-                       record.calls, settings_.metric, to_string(*value));
-  if (std::isnan(value->number()) && record.warnings.empty()) {
-    record.warnings.push_back(
-        fmt::format("trial {}: report {}: metric '{}' is NaN; the searcher ignores the trial, and "
-                    "best() skips it",
-                    trial, record.calls, settings_.metric));
-    out_->push_back(TrialWarning{trial, record.warnings.back()});
-  }
+                       record.calls, name, to_string(*value));
+  if (std::isnan(value->number()) && !std::exchange(record.has_nan, true))
+    warn(trial, fmt::format("trial {}: report {}: metric '{}' is NaN; the searcher ignores the "
+                            "trial, and best() skips it",
+                            trial, record.calls, name));
   return std::nullopt;
+}
+
+// Metrics that a rule uses, and without which it decides nothing.
+void ExperimentCore::warn_of_missing_metrics(TrialNumber trial) {
+  const Config& last = record(trial).last;
+  if (last.find(settings_.time_attr) == nullptr)
+    warn(trial, fmt::format("trial {}: report 1: time_attr '{}' is missing, so the scheduler does "
+                            "not decide; the report has: {}",
+                            trial, settings_.time_attr, names_of(last)));
+  const std::string& score = settings_.checkpoints.score_attribute;
+  if (!score.empty() && last.find(score) == nullptr)
+    warn(trial, fmt::format("trial {}: report 1: score_attribute '{}' is missing, so checkpoints "
+                            "have no score; the report has: {}",
+                            trial, score, names_of(last)));
+}
+
+void ExperimentCore::warn(TrialNumber trial, std::string text) {
+  own(trial).warnings.push_back(text);
+  out_->push_back(TrialWarning{trial, std::move(text)});
+}
+
+// A class ends with this report; its scheduler must not pause it.
+bool ExperimentCore::is_done(TrialNumber trial) const {
+  const Value* done = record(trial).last.find("done");
+  return settings_.saves_on_request && done != nullptr && *done == Value(true);
 }
 
 Report ExperimentCore::report_of(TrialNumber trial) const {
@@ -248,15 +280,28 @@ Report ExperimentCore::report_of(TrialNumber trial) const {
 }
 
 TrialEnd ExperimentCore::end_of(TrialNumber trial) const {
-  TrialEnd end{.value = number_of(record(trial).last, settings_.metric)};
-  if (end.value && std::isnan(*end.value)) end = {.state = EndState::failed};
+  const Config& last = record(trial).last;
+  TrialEnd end;
+  bool valid = true;
+  const auto take = [&](const std::string& name) {
+    const auto number = number_of(last, name);
+    valid = valid && number && !std::isnan(*number);
+    return number.value_or(0);
+  };
+  if (settings_.objectives.empty()) {
+    end.value = number_of(last, settings_.metric);
+    valid = !end.value || !std::isnan(*end.value);
+  }
+  for (const std::string& name : settings_.objectives) end.values.push_back(take(name));
+  for (const std::string& name : settings_.constraints) end.constraints.push_back(take(name));
+  if (!valid) end = {.state = EndState::failed};
   return end;
 }
 
 void ExperimentCore::decide(TrialNumber trial) {
   const Result<bool> stops = parts_.stopper->stops(trial, own(trial).last);
   if (!stops) return fail(trial, "report", stops.error().text, false);
-  if (*stops) return complete(trial);
+  if (*stops || is_done(trial)) return complete(trial);
   const Report report = report_of(trial);
   const Result<Decision> decision = parts_.scheduler->reported(report, scheduler_step());
   if (!decision) {
@@ -280,7 +325,10 @@ void ExperimentCore::apply(TrialNumber trial, Decision decision) {
     case Decision::proceed: return out_->push_back(ContinueTrial{trial});
     case Decision::pause: return pause(trial);
     case Decision::stop: return complete(trial);
-    case Decision::none: detach(trial); return changed(trial);
+    case Decision::none:
+      // A trial that saves first is detached with its answer.
+      if (trials_.state(trial) != TrialState::pausing) detach(trial);
+      return changed(trial);
     case Decision::wait: return;
   }
 }
@@ -332,8 +380,15 @@ void ExperimentCore::carry_out(const TrialCommand& command) {
     record.donor = exploit->donor;
     detach(exploit->trial);
     changed(exploit->trial);
+    out_->push_back(TrialExploited{.trial = exploit->trial,
+                                   .donor = exploit->donor,
+                                   .iteration = exploit->iteration,
+                                   .donor_iteration = exploit->donor_iteration,
+                                   .donor_config = exploit->donor_config,
+                                   .config = exploit->config});
   } else if (const auto* reconfigure = std::get_if<ReconfigureTrial>(&command)) {
     own(reconfigure->trial).config = reconfigure->config;
+    if (settings_.saves_on_request) return pause(reconfigure->trial);
     detach(reconfigure->trial);
     changed(reconfigure->trial);
   } else if (const auto* paused = std::get_if<NotifyPaused>(&command)) {

@@ -23,8 +23,17 @@
 
 namespace mobula::internal::tune {
 
+// A suggestion that equals the configuration of an earlier trial.
+enum class DuplicateRule : unsigned char {
+  evaluate,  // runs as any other trial
+  reuse,     // takes the last report of a complete earlier trial, and does not run
+  resample,  // the searcher suggests another one
+};
+
 struct ExperimentSettings {
-  std::string metric = {};  // empty: trials need no metric
+  std::string metric = {};                    // empty: trials need no metric
+  std::vector<std::string> objectives = {};   // metrics of several objectives, without `metric`
+  std::vector<std::string> constraints = {};  // metrics with the upper limit 0
   std::string time_attr = "training_iteration";
   std::uint64_t seed = 0;
   std::int64_t num_trials = -1;          // most trials; -1: until the searcher has finished
@@ -32,7 +41,8 @@ struct ExperimentSettings {
   std::int64_t early_trials = 0;         // pending trials that exist before a group is ready
   bool saves_on_request = false;         // otherwise a checkpoint is the last one of a report
   std::optional<GroupShape> shape = {};  // shape of all groups; absent: one per trial
-  int max_failures = 0;                  // -1: unlimited
+  DuplicateRule duplicates = DuplicateRule::evaluate;
+  int max_failures = 0;  // -1: unlimited
   bool stop_on_failure = false;
   CheckpointRules checkpoints = {};
 };
@@ -60,6 +70,7 @@ struct TrialRecord {
   unsigned char strategy = 0;  // strategy of the placement group
   std::optional<TrialNumber> donor = {};
   bool saving = false;          // SaveCheckpoint has no answer yet
+  bool has_nan = false;         // a metric of a report was NaN
   std::string checkpoint = {};  // directory of the last checkpoint
 };
 
@@ -105,6 +116,7 @@ class ExperimentCore {
   void on(const TrialExited& event);
   void on(const StopRequested& event);
   void on(const ClockTicked& event);
+  void on(const FailedTrialsRepeated& event);
 
   // Reports and decisions.
   void decide(TrialNumber trial);
@@ -116,6 +128,10 @@ class ExperimentCore {
   CheckpointNumber add_checkpoint(TrialNumber trial, const std::string& directory);
   void prune_checkpoints(TrialNumber trial);
   std::optional<std::string> fault_of_report(TrialNumber trial);
+  std::optional<std::string> fault_of_metric(TrialNumber trial, const std::string& name);
+  void warn_of_missing_metrics(TrialNumber trial);
+  void warn(TrialNumber trial, std::string text);
+  bool is_done(TrialNumber trial) const;
   Report report_of(TrialNumber trial) const;
   TrialEnd end_of(TrialNumber trial) const;
   SchedulerStep scheduler_step() { return {trials_, random_}; }
@@ -132,8 +148,15 @@ class ExperimentCore {
   // Starts of trials.
   void advance();
   bool may_create() const;
+  // A new trial with a suggestion; false without one.
   bool ask();
+  Result<Suggestion> suggest(TrialNumber trial);
+  // An earlier trial with an equal configuration.
+  std::optional<TrialNumber> equal_trial(const Config& config) const;
   void create(Config config);
+  void create_reused(Config config, TrialNumber earlier);
+  // Creates trials until one is pending.
+  void ask_for_pending();
   std::optional<TrialNumber> choose();
   void start_in_ready_groups();
   void start(TrialNumber trial, GroupNumber group);
@@ -155,6 +178,8 @@ class ExperimentCore {
   CheckpointTable checkpoints_;
   TuneRandom random_;  // draws in the order of events
   TuneRandom addition_random_{NumpyRandom(0), PythonRandom(0)};
+  // Trials by the text of their configuration; empty with DuplicateRule::evaluate.
+  std::map<std::string, TrialNumber> configurations_;
   std::deque<ExperimentEvent> deferred_;  // events while a decision waits for a checkpoint
   std::vector<ExperimentCommand>* out_ = nullptr;
   double now_s_ = 0;

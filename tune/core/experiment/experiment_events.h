@@ -123,10 +123,20 @@ struct ClockTicked {
   static void fields(Self& /*self*/, Archive& /*archive*/) {}
 };
 
+// Failed trials run again, from their last checkpoints or from the beginning.
+struct FailedTrialsRepeated {
+  bool from_checkpoint = true;
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.from_checkpoint);
+  }
+};
+
 // The order is part of the stored format: additions go to the end.
 using ExperimentEvent =
     std::variant<ExperimentStarted, GroupReady, GroupFailed, GroupReleased, TrialReported,
-                 TrialSaved, TrialExited, StopRequested, ClockTicked>;
+                 TrialSaved, TrialExited, StopRequested, ClockTicked, FailedTrialsRepeated>;
 
 struct TimedEvent {
   double now_s = 0;
@@ -181,6 +191,12 @@ struct TrialChanged {
 struct CheckpointAdded {
   CheckpointNumber checkpoint = 0;
 };
+// A trial continues from the checkpoint of another one with a new configuration.
+struct TrialExploited {
+  TrialNumber trial = 0, donor = 0;
+  std::int64_t iteration = 0, donor_iteration = 0;
+  Config donor_config = {}, config = {};
+};
 // A text for the user.
 struct TrialWarning {
   TrialNumber trial = 0;
@@ -191,6 +207,7 @@ struct ExperimentEnded {};
 
 using ExperimentCommand =
     std::variant<MakeGroup, RemoveGroup, StartTrial, ContinueTrial, SaveCheckpoint, EndTrial,
-                 DeleteCheckpoint, TrialChanged, CheckpointAdded, TrialWarning, ExperimentEnded>;
+                 DeleteCheckpoint, TrialChanged, CheckpointAdded, TrialExploited, TrialWarning,
+                 ExperimentEnded>;
 
 }  // namespace mobula::internal::tune

@@ -7,6 +7,12 @@
 #include "tune/core/experiment/experiment_core.h"
 
 namespace mobula::internal::tune {
+namespace {
+
+// Suggestions for one trial under DuplicateRule::resample; the last one runs in any case.
+constexpr int most_draws = 16;
+
+}  // namespace
 
 bool ExperimentCore::is_current(TrialNumber trial, std::int64_t attempt) const {
   if (trial < 0 || trial >= static_cast<TrialNumber>(trials_.size())) return false;
@@ -82,6 +88,36 @@ void ExperimentCore::stop_all(const char* reason) {
     for (const TrialNumber trial : trials_.all(state)) remove(trial);
 }
 
+void ExperimentCore::on(const FailedTrialsRepeated& event) {
+  for (std::size_t i = 0; i < trials_.size(); ++i) {
+    const auto trial = static_cast<TrialNumber>(i);
+    TrialRecord& record = own(trial);
+    if (trials_.state(trial) != TrialState::failed || record.error_kind == "resources") continue;
+    // The row of a finished trial is empty.
+    TrialRow& row = trials_.row(trial);
+    Result<GroupShape> shape =
+        settings_.shape ? Result<GroupShape>(*settings_.shape) : parts_.shape_of(record.config);
+    if (!shape) continue;
+    row.config = record.config;
+    row.resources = std::move(shape->bundles);
+    if (!event.from_checkpoint) {
+      row.checkpoint = 0;
+      record.last = {};
+    }
+    record.failures = 0;
+    record.error.clear();
+    record.error_kind.clear();
+    ended_ = stopping_ = false;
+    trials_.retry(trial);
+    const Result<void> added = parts_.scheduler->added(trial, addition_step(trial));
+    carry_out_commands();
+    if (added)
+      changed(trial);
+    else
+      fail(trial, "scheduler", added.error().text, false);
+  }
+}
+
 // ---- starts
 
 void ExperimentCore::advance() {
@@ -103,8 +139,7 @@ bool ExperimentCore::may_create() const { return !search_finished(); }
 
 bool ExperimentCore::ask() {
   const auto trial = static_cast<TrialNumber>(trials_.size());
-  NumpyRandom stream(counter_stream(settings_.seed, trial, StreamPurpose::suggestion));
-  Result<Suggestion> suggestion = parts_.searcher->ask(trial, {stream, stream});
+  Result<Suggestion> suggestion = suggest(trial);
   if (!suggestion) {
     searched_ = true;
     search_error_ = suggestion.error().text;
@@ -116,7 +151,35 @@ bool ExperimentCore::ask() {
   return true;
 }
 
+Result<Suggestion> ExperimentCore::suggest(TrialNumber trial) {
+  NumpyRandom stream(counter_stream(settings_.seed, trial, StreamPurpose::suggestion));
+  for (int draw = 1;; ++draw) {
+    Result<Suggestion> suggestion = parts_.searcher->ask(trial, {stream, stream});
+    if (settings_.duplicates != DuplicateRule::resample || draw == most_draws || !suggestion ||
+        suggestion->kind != Suggestion::Kind::config || !equal_trial(suggestion->config))
+      return suggestion;
+    parts_.searcher->tell(trial, {.state = EndState::failed});
+  }
+}
+
+std::optional<TrialNumber> ExperimentCore::equal_trial(const Config& config) const {
+  const auto found = configurations_.find(to_string(config));
+  return found == configurations_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void ExperimentCore::ask_for_pending() {
+  while (!trials_.has(TrialState::pending) && may_create() && ask()) {
+  }
+}
+
 void ExperimentCore::create(Config config) {
+  if (settings_.duplicates != DuplicateRule::evaluate) {
+    const auto earlier = equal_trial(config);
+    if (settings_.duplicates == DuplicateRule::reuse && earlier &&
+        trials_.state(*earlier) == TrialState::terminated && !record(*earlier).last.empty())
+      return create_reused(std::move(config), *earlier);
+    configurations_[to_string(config)] = static_cast<TrialNumber>(trials_.size());
+  }
   TrialRecord record;
   Result<GroupShape> shape =
       settings_.shape ? Result<GroupShape>(*settings_.shape) : parts_.shape_of(config);
@@ -134,8 +197,17 @@ void ExperimentCore::create(Config config) {
   changed(trial);
 }
 
+// The scheduler does not learn the trial.
+void ExperimentCore::create_reused(Config config, TrialNumber earlier) {
+  const TrialNumber trial = trials_.add(config);
+  records_.push_back({.config = std::move(config), .last = record(earlier).last, .donor = earlier});
+  trials_.set_state(trial, TrialState::terminated);
+  parts_.searcher->tell(trial, end_of(trial));
+  changed(trial);
+}
+
 std::optional<TrialNumber> ExperimentCore::choose() {
-  if (!trials_.has(TrialState::pending) && may_create()) ask();
+  ask_for_pending();
   const std::optional<TrialNumber> chosen = parts_.scheduler->choose(scheduler_step());
   carry_out_commands();
   if (!chosen) return std::nullopt;

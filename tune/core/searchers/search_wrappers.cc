@@ -19,10 +19,11 @@ struct HeldResult {
   EndState state = EndState::complete;
   std::optional<double> value = {};
   std::vector<double> constraints = {};
+  std::vector<double> values = {};
 
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
-    archive(self.trial, self.state, self.value, self.constraints);
+    archive(self.trial, self.state, self.value, self.constraints, self.values);
   }
 };
 
@@ -88,11 +89,11 @@ class ConcurrencyLimiter final : public SearchWrapper {
       live_.erase(trial);
       return searcher_->tell(trial, end);
     }
-    hold({trial, end.state, end.value, end.constraints});
+    hold({trial, end.state, end.value, end.constraints, end.values});
     if (unfinished_ > 0) return;
     for (const HeldResult& held : held_) {
       live_.erase(held.trial);
-      searcher_->tell(held.trial, {held.state, held.value, held.constraints});
+      searcher_->tell(held.trial, {held.state, held.value, held.constraints, held.values});
     }
     held_.clear();
     unfinished_ = 0;

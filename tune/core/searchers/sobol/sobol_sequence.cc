@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 
@@ -244,24 +245,33 @@ void SobolSequence::scramble(NumpyRandom& random) {
   const auto draw = [&](std::uint32_t mask) {
     return static_cast<std::uint32_t>(random.integer(0, std::int64_t{1} << bits)) & mask;
   };
-  for (auto& own : numbers_) {
-    // Row `digit` of a lower triangular matrix with a unit diagonal; digit 0 is the highest.
-    std::array<std::uint32_t, bits> rows{};
+  std::vector<MatrixRows> matrices(numbers_.size());
+  std::vector<std::uint32_t> shifts;
+  for (MatrixRows& rows : matrices) {
     for (std::size_t digit = 0; digit < bits; ++digit) {
       const std::uint32_t diagonal = 1U << (bits - 1 - digit);
       const std::uint32_t above = ~((diagonal << 1U) - 1) & ((1U << bits) - 1);
       rows[digit] = diagonal | draw(above);
     }
-    for (auto& number : own) {
+    shifts.push_back(draw((1U << bits) - 1));
+  }
+  scramble(matrices, std::move(shifts));
+}
+
+void SobolSequence::scramble(const std::vector<MatrixRows>& matrices,
+                             std::vector<std::uint32_t> shifts) {
+  for (std::size_t d = 0; d < numbers_.size(); ++d) {
+    for (auto& number : numbers_[d]) {
       std::uint32_t scrambled = 0;
       for (std::size_t digit = 0; digit < bits; ++digit) {
-        const auto parity = static_cast<std::uint32_t>(std::popcount(rows[digit] & number)) & 1U;
+        const auto parity =
+            static_cast<std::uint32_t>(std::popcount(matrices[d][digit] & number)) & 1U;
         scrambled |= parity << (bits - 1 - digit);
       }
       number = scrambled;
     }
-    shifts_.push_back(draw((1U << bits) - 1));
   }
+  shifts_ = std::move(shifts);
 }
 
 std::vector<double> SobolSequence::point(std::uint32_t index) const {

@@ -23,7 +23,9 @@ Result<std::unique_ptr<ParzenSearch>> ParzenSearch::make(const ParzenSettings& s
 }
 
 Result<void> ParzenSearch::begin(TrialNumber trial, SearchRandom random) {
-  if (table_.state(trial) != SearchState::absent)
+  // A failed trial begins again when its suggestion is drawn again.
+  const SearchState state = table_.state(trial);
+  if (state != SearchState::absent && state != SearchState::failed)
     return failure(ErrorCode::already_exists,
                    fmt::format("ask trial {}: the trial exists; pass a new number", trial));
   std::map<std::string, Dimension> joint;
