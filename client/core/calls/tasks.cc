@@ -55,6 +55,29 @@ TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stor
 
 void Tasks::on(SubmitTask& event) {
   const TaskId task = event.call.task;
+  // A task that is far from its turn needs no rows.
+  if (dispatcher_.is_far(event.demand_class.id)) {
+    TaskRow far;
+    far.call = std::move(event.call);
+    far.live_results = far.call.form->num_returns;
+    far.first_result = result_id(task, 0);
+    if (CompactQueue::fits(far) && !rows_.contains(task) &&
+        objects_.find(far.first_result) == nullptr) {
+      ++submissions_;
+      far.demand_class = event.demand_class.id;
+      far.parent = event.parent;
+      far.since = step_.now();
+      far.retries_left = event.max_retries;
+      if (far.call.form->retry_exceptions != event.retry_exceptions)
+        far.call.form.edit().retry_exceptions = event.retry_exceptions;
+      pending_bytes_ += event.stored_bytes;
+      for (const auto& each : *far.call.arguments) pending_bytes_ += each.value.size_bytes;
+      ends_.begin(far);
+      dispatcher_.add_task(std::move(event.demand_class), event.fail_if_infeasible);
+      return dispatcher_.join_far(task, far);
+    }
+    event.call = std::move(far.call);
+  }
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   row.demand_class = event.demand_class.id;
   row.retries_left = event.max_retries;
