@@ -34,11 +34,17 @@ class DeadlineHeap {
       const auto [at, key] = entries_.front();
       auto* row = find(key);
       const bool current = row != nullptr && row->armed == at;
-      if (current && deadline(*row) == at) return;
+      const auto due = current ? deadline(*row) : std::nullopt;
+      if (current && due == at) return;
+      if (due && entries_.size() == 1) {
+        entries_.front().first = *due;
+        row->armed = due;
+        return;
+      }
       remove_first();
       if (!current) continue;
       row->armed.reset();
-      watch(key, deadline(*row), row->armed);
+      watch(key, due, row->armed);
     }
   }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -41,12 +42,15 @@ class Table {
     Links* before = nullptr;
     Links* after = nullptr;
   };
+  // A search that passes the node reads one cache line of it.
   struct Node : Links {
     template <class... Args>
-    explicit Node(Node* next_here, Args&&... args)
-        : entry(std::forward<Args>(args)...), next(next_here) {}
-    std::pair<const Key, Row> entry;
+    explicit Node(Node* next_here, const Key& key, Args&&... row)
+        : next(next_here),
+          entry(std::piecewise_construct, std::forward_as_tuple(key),
+                std::forward_as_tuple(std::forward<Args>(row)...)) {}
     Node* next;  // next node in the bucket
+    std::pair<const Key, Row> entry;
   };
 
   template <bool constant>
@@ -134,10 +138,26 @@ class Table {
   // The row of `key`; adds an empty one if none exists. Returns true if it is new.
   std::pair<Row*, bool> ensure(const Key& key) {
     if (Row* there = find(key)) return {there, false};
-    return {&append(key, Row{}), true};
+    return {&append(key), true};
   }
   Row& operator[](const Key& key) { return *ensure(key).first; }
 
+  // Loads the memory of the row into the cache, for a search that follows soon.
+  void prefetch(const Key& key) const {
+    if (size_ == 0) return;
+    const Node* node = buckets_[bucket_of(key)];
+    __builtin_prefetch(node);
+    if constexpr (sizeof(Node) > 64) __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
+  }
+
+  // Removes the row, which must exist, and returns it.
+  Row take(const Key& key) {
+    Node* node = find_node(key);
+    MOBULA_CHECK(node != nullptr, "no such row");
+    Row row = std::move(node->entry.second);
+    remove(node);
+    return row;
+  }
   bool erase(const Key& key) {
     Node* node = find_node(key);
     if (node == nullptr) return false;
@@ -169,6 +189,7 @@ class Table {
   const_iterator end() const { return const_iterator(const_cast<Links*>(&ring_)); }
 
  private:
+  // A search reads few nodes of other keys, because at most half of the buckets are used.
   static constexpr std::size_t fewest_buckets = 8;
   static constexpr std::size_t most_spares = (std::size_t{256} << 10) / sizeof(Node) + 1;
 
@@ -184,10 +205,11 @@ class Table {
     return node;
   }
 
-  Row& append(const Key& key, Row row) {
-    if (size_ >= buckets_.size()) rehash(std::max(fewest_buckets, 2 * buckets_.size()));
+  template <class... Args>
+  Row& append(const Key& key, Args&&... row) {
+    if (2 * size_ >= buckets_.size()) rehash(std::max(fewest_buckets, 2 * buckets_.size()));
     Node*& bucket = buckets_[bucket_of(key)];
-    Node* node = new (take_memory()) Node(bucket, key, std::move(row));
+    Node* node = new (take_memory()) Node(bucket, key, std::forward<Args>(row)...);
     bucket = node;
     node->before = ring_.before;
     node->after = &ring_;
@@ -205,7 +227,7 @@ class Table {
     node->before->after = node->after;
     node->after->before = node->before;
     --size_;
-    if (buckets_.size() > fewest_buckets && size_ < buckets_.size() / 8)
+    if (buckets_.size() > fewest_buckets && size_ < buckets_.size() / 16)
       rehash(buckets_.size() / 4);
     node->~Node();
     give_memory(node);

@@ -4,6 +4,7 @@
 // mobula-bench-owner [ROWS...]      default: 100 1000 10000 100000
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <vector>
@@ -76,6 +77,46 @@ class Owner {
     return value;
   }
 
+  // Queues a task and subscribes to its result, as CompletionQueue::add does.
+  void submit() {
+    SubmitTask submit;
+    submit.call.task = child_id(TaskId::of(1), ++calls_);
+    submit.call.form = form_;
+    submit.demand_class.id = ClassId::of(5);
+    unserved_.push_back(submit.call.task);
+    results_.push_back(result_id(submit.call.task, 0));
+    step(std::move(submit));
+    step(SubscribeObject{results_.back(), 1, calls_, true, false});
+  }
+  void give_slot() {
+    SlotReady ready;
+    ready.slot = SlotId::of(1);
+    ready.demand_class = ClassId::of(5);
+    ready.node = node();
+    ready.endpoint.process = ProcessId::of(2);
+    step(ReceivedFromAgent{FromHead{ready}});
+  }
+  // Processes the reply to the oldest call, then reads its result.
+  void serve(std::size_t index) {
+    ReceivedFromExecutor said;
+    said.executor = ProcessId::of(2);
+    said.frame.sequence = ++said_;
+    said.frame.acknowledged = said_ + 1;
+    CallReply reply;
+    reply.number = said_;
+    reply.task = unserved_[index];
+    reply.run_time = 1us;
+    reply.results.push_back(small_value());
+    said.frame.message = std::move(reply);
+    step(std::move(said));
+    if (core_.want_quietly(results_[index])) core_.unwant_quietly(results_[index]);
+  }
+  void release(std::size_t index) { step(ReleaseRef{results_[index]}); }
+  void forget_served() {
+    unserved_.clear();
+    results_.clear();
+  }
+
   std::vector<Command> commands;
 
  private:
@@ -89,6 +130,9 @@ class Owner {
   ClientCore core_;
   Time now_ = Time::from_ns(1'000'000'000);
   std::uint64_t calls_ = 0, said_ = 0, deadlines_ = 0;
+  CopyOnWrite<CallForm> form_ = CallForm{.name = "zero_soon"};
+  std::vector<TaskId> unserved_;
+  std::vector<ObjectId> results_;
 };
 
 double calls_beside_idle_actors(std::uint64_t rows) {
@@ -135,6 +179,34 @@ Refs refs_inside_values(std::uint64_t rows) {
   return refs;
 }
 
+struct Outstanding {
+  double submitted = 0;  // ns per task: queued, and its result subscribed
+  double served = 0;     // ns per task: reply, report, and read
+  double released = 0;   // ns per result
+};
+
+// Tasks that are all submitted before the first reply. The fastest of several rounds.
+Outstanding outstanding_tasks(std::uint64_t rows) {
+  constexpr std::uint64_t tasks = 400'000;
+  Outstanding best{1e9, 1e9, 1e9};
+  Owner owner;
+  for (std::uint64_t round = 0; round * rows < tasks; ++round) {
+    const double began = cpu_ns();
+    for (std::uint64_t i = 0; i < rows; ++i) owner.submit();
+    if (round == 0) owner.give_slot();
+    const double queued = cpu_ns();
+    for (std::uint64_t i = 0; i < rows; ++i) owner.serve(i);
+    const double served = cpu_ns();
+    for (std::uint64_t i = 0; i < rows; ++i) owner.release(i);
+    const auto per_task = [&](double ns) { return ns / static_cast<double>(rows); };
+    best.released = std::min(best.released, per_task(cpu_ns() - served));
+    best.submitted = std::min(best.submitted, per_task(queued - began));
+    best.served = std::min(best.served, per_task(served - queued));
+    owner.forget_served();
+  }
+  return best;
+}
+
 void print(const char* name, const std::vector<double>& figures) {
   fmt::print("{:<44}", name);
   for (const double each : figures) fmt::print(" {:>10.0f}", each);
@@ -145,16 +217,23 @@ int run(const std::vector<std::uint64_t>& rows) {
   fmt::print("{:<44}", "ns for each, by number of rows");
   for (const std::uint64_t each : rows) fmt::print(" {:>10}", each);
   fmt::print("\n");
-  std::vector<double> calls, stored, released;
+  std::vector<double> calls, stored, released, submitted_tasks, served_tasks, released_results;
   for (const std::uint64_t each : rows) {
     calls.push_back(calls_beside_idle_actors(each));
     const Refs refs = refs_inside_values(each);
     stored.push_back(refs.stored);
     released.push_back(refs.released);
+    const Outstanding tasks = outstanding_tasks(each);
+    submitted_tasks.push_back(tasks.submitted);
+    served_tasks.push_back(tasks.served);
+    released_results.push_back(tasks.released);
   }
   print("call of one actor next to idle actors", calls);
   print("ref inside a value, stored", stored);
   print("ref inside a value, released with the value", released);
+  print("task among outstanding ones, submitted", submitted_tasks);
+  print("task among outstanding ones, served", served_tasks);
+  print("task among outstanding ones, result released", released_results);
   return 0;
 }
 

@@ -11,16 +11,32 @@ CompletionRows::Number CompletionRows::add(std::uint64_t token, RawId object) {
     slot = free_.back();
     free_.pop_back();
   }
-  const auto [latest, fresh] = by_token_.ensure(token);
   Entry& entry = entries_[slot];
   entry = Entry{.token = token, .object = object, .uses = entry.uses + 1, .used = true};
-  if (!fresh) {
+  if (indexed_) index(slot);
+  ++size_;
+  return number_of(slot);
+}
+
+void CompletionRows::index(Slot slot) {
+  Entry& entry = entries_[slot];
+  const auto [latest, is_new] = by_token_.ensure(entry.token);
+  if (!is_new) {
     entry.after = *latest;
     entries_[*latest].before = slot;
   }
   *latest = slot;
-  ++size_;
-  return number_of(slot);
+}
+
+void CompletionRows::unindex(const Entry& entry) {
+  if (entry.after != none) entries_[entry.after].before = entry.before;
+  if (entry.before != none) {
+    entries_[entry.before].after = entry.after;
+  } else if (entry.after != none) {
+    by_token_.at(entry.token) = entry.after;
+  } else {
+    by_token_.erase(entry.token);
+  }
 }
 
 CompletionRows::Entry* CompletionRows::find_entry(Number number) {
@@ -49,14 +65,7 @@ void CompletionRows::unlist_ready(Entry& entry) {
 void CompletionRows::remove(Slot slot) {
   Entry& entry = entries_[slot];
   if (entry.ready) unlist_ready(entry);
-  if (entry.after != none) entries_[entry.after].before = entry.before;
-  if (entry.before != none) {
-    entries_[entry.before].after = entry.after;
-  } else if (entry.after != none) {
-    by_token_.at(entry.token) = entry.after;
-  } else {
-    by_token_.erase(entry.token);
-  }
+  if (indexed_) unindex(entry);
   entry.used = false;
   free_.push_back(slot);
   --size_;
@@ -71,7 +80,13 @@ std::size_t CompletionRows::take(std::span<std::uint64_t> tokens) {
   return count;
 }
 
-std::optional<CompletionRows::Row> CompletionRows::find(std::uint64_t token) const {
+std::optional<CompletionRows::Row> CompletionRows::find(std::uint64_t token) {
+  if (!indexed_) {
+    indexed_ = true;
+    for (Slot slot = 0; slot < entries_.size(); ++slot) {
+      if (entries_[slot].used) index(slot);
+    }
+  }
   const Slot* slot = by_token_.find(token);
   if (slot == nullptr) return std::nullopt;
   return Row{number_of(*slot), entries_[*slot].object, entries_[*slot].ready};

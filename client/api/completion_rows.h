@@ -1,5 +1,6 @@
 // Refs of one CompletionQueue: their tokens, which of them are ready, and the order in which they
-// became ready. Every operation takes constant time.
+// became ready. Every operation takes constant time, except the first `find`, which makes an index
+// of the tokens. Queues whose tokens are only taken have no index.
 // Thread: owner (the lock of the queue).
 #pragma once
 
@@ -31,7 +32,7 @@ class CompletionRows {
   // Removes the tokens that became ready first, and returns their number.
   std::size_t take(std::span<std::uint64_t> tokens);
   // One row with this token.
-  std::optional<Row> find(std::uint64_t token) const;
+  std::optional<Row> find(std::uint64_t token);
   // Unknown numbers are ignored.
   void erase(Number number);
 
@@ -58,10 +59,13 @@ class CompletionRows {
   Entry* find_entry(Number number);
   void remove(Slot slot);
   void unlist_ready(Entry& entry);
+  void index(Slot slot);
+  void unindex(const Entry& entry);
 
   std::vector<Entry> entries_;
   std::vector<Slot> free_;
-  internal::Table<std::uint64_t, Slot> by_token_;  // latest row of each token
+  bool indexed_ = false;
+  internal::Table<std::uint64_t, Slot> by_token_;  // if indexed: one row of each token
   Slot first_ready_ = none, last_ready_ = none;
   std::size_t size_ = 0;
 };

@@ -43,7 +43,7 @@ class Session {
 
   // Accepts a frame of the peer. Returns its message if it is the next one, and drops a repeated or
   // early one, which the peer resends. An acknowledgement may release queued messages.
-  std::optional<In> receive(Time now, Frame<In> frame, std::vector<Frame<Out>>& frames) {
+  std::optional<In> receive(Time now, Frame<In>&& frame, std::vector<Frame<Out>>& frames) {
     take_acknowledgement(now, frame.acknowledged);
     std::optional<In> message;
     if (frame.message) {
@@ -61,6 +61,9 @@ class Session {
     }
     fill(now, frames);
     return message;
+  }
+  std::optional<In> receive(Time now, const Frame<In>& frame, std::vector<Frame<Out>>& frames) {
+    return receive(now, Frame<In>(frame), frames);
   }
 
   // The link is new or was interrupted: resends all unacknowledged messages.

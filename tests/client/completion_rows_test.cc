@@ -43,6 +43,23 @@ TEST(CompletionRows, NumberOfReusedSlot_IsUnknown) {
   EXPECT_EQ(rows.size(), 1u);
 }
 
+TEST(CompletionRows, FindsTokensThatPrecedeTheIndex) {
+  CompletionRows rows;
+  const auto first = rows.add(7, {});
+  rows.erase(rows.add(8, {}));
+  rows.add(7, {});
+  rows.add(9, {});
+  rows.set_ready(first);
+  EXPECT_EQ(take_all(rows), (Tokens{7}));
+  ASSERT_TRUE(rows.find(7).has_value());
+  rows.erase(rows.find(7)->number);
+  EXPECT_FALSE(rows.find(7).has_value());
+  EXPECT_FALSE(rows.find(8).has_value());
+  EXPECT_TRUE(rows.find(9).has_value());
+  rows.add(8, {});
+  EXPECT_TRUE(rows.find(8).has_value());
+}
+
 TEST(CompletionRows, AgreesWithAModel) {
   std::mt19937_64 random(5);
   CompletionRows rows;

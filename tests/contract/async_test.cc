@@ -126,6 +126,14 @@ class Server {
     co_await ref;
     co_return values.back();
   }
+  // Other calls run while it waits for items.
+  Awaitable<int> sum(ObjectRefStream<int> stream) {
+    ++running_;
+    int sum = 0;
+    while (const auto item = co_await stream) sum += co_await *item;
+    --running_;
+    co_return sum;
+  }
   Awaitable<int> calls_itself(int depth) {
     if (depth == 0) co_return 1;
     const auto self = mobula::current_actor<Server>();
@@ -171,6 +179,33 @@ TEST(ContractAsync, CoroutinesAwaitCoroutinesAndErrors) {
   EXPECT_EQ(got(server.call<&Server::external>()), 11);
   EXPECT_THROW(got(server.call<&Server::broken>()), TaskError);
   EXPECT_EQ(got(got(server.call<&Server::starts_child>(5))), 25);
+}
+
+generator<int> items(ObjectRef<bool> ref, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (i == count / 2) (void)ref.get();
+    co_yield i;
+  }
+  if (count > 8) throw std::out_of_range("too many");
+}
+
+TEST(ContractAsync, CoroutinesAwaitStreams) {
+  const auto server = mobula::actor<Server>.remote();
+  const auto gate = make_gate();
+  const auto opens = gate.call<&Gate::wait>();
+  const auto stream_of = [&](int count) {
+    return mobula::task<items>.options({.num_cpus = 0, .stream_window = 2}).remote(opens, count);
+  };
+  const auto sum = server.call<&Server::sum>(stream_of(8));
+  const auto fails = server.call<&Server::sum>(stream_of(9));
+  const auto cancelled = server.call<&Server::sum>(stream_of(4));
+  EXPECT_TRUE(becomes_true([&] { return got(server.call<&Server::running>()) == 3; }));
+  mobula::cancel(cancelled);
+  EXPECT_THROW(got(cancelled), TaskCancelledError);
+  EXPECT_TRUE(is_pending(sum));
+  got(gate.call<&Gate::open>());
+  EXPECT_EQ(got(sum), 28);
+  EXPECT_THROW(got(fails), std::out_of_range);
 }
 
 TEST(ContractAsync, CancelResumesTheCoroutineWithAnError) {

@@ -36,7 +36,11 @@ class ActorQueue {
   }
   void remove(TaskId task, const CallForm& form) { size_ -= std::erase(lane_of(form), task); }
   void erase(const Position& at) {
-    at.calls->erase(at.calls->begin() + at.index);
+    if (at.index == 0) {
+      at.calls->pop_front();
+    } else {
+      at.calls->erase(at.calls->begin() + at.index);
+    }
     --size_;
   }
 

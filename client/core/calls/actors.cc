@@ -267,9 +267,15 @@ void Actors::fail_calls(ActorId actor) {
 
 const ActorRow& Actors::add_call(ActorId actor, TaskId task, const CallForm& form) {
   ActorRow& row = *rows_.ensure(actor).first;
+  if (auto* handle = objects_.find(handle_of(actor, row))) ++handle->pins;
   ++row.calls;
   row.queue.push_back(task, form);
   return row;
+}
+
+ObjectId Actors::handle_of(ActorId actor, ActorRow& row) {
+  if (row.handle.empty()) row.handle = handle_id(actor);
+  return row.handle;
 }
 
 void Actors::start_calls(ActorId actor) {
@@ -386,8 +392,9 @@ void Actors::conclude(StreamRow& stream, const EndCause& cause) {
 }
 
 void Actors::call_over(ActorId actor) {
-  if (auto* row = rows_.find(actor)) --row->calls;
-  objects_.unpin(handle_id(actor));
+  auto* row = rows_.find(actor);
+  if (row != nullptr) --row->calls;
+  objects_.unpin(row != nullptr ? handle_of(actor, *row) : handle_id(actor));
 }
 
 void Actors::on(const KillActor& event) {

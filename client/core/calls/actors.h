@@ -32,6 +32,7 @@ struct ActorRow {
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
+  ObjectId handle;                  // handle_id(actor), cached because of its cost
   ProcessId executor;               // executor of the open stream
   ActorQueue queue;                 // unsent calls
   std::int64_t calls = 0;           // count of unfinished calls
@@ -85,7 +86,7 @@ class Actors {
   void forget(ActorId actor);
 
   // ---- calls ------------------------------------------------------------------------------------
-  // Appends a new call. `start_calls` follows.
+  // Appends a new call, which pins the handle. `start_calls` follows.
   const ActorRow& add_call(ActorId actor, TaskId task, const CallForm& form);
   void start_calls(ActorId actor);
   // A finished call runs again. `requeue` follows.
@@ -124,6 +125,7 @@ class Actors {
 
  private:
   void create(ActorId actor);
+  static ObjectId handle_of(ActorId actor, ActorRow& row);
   // Submission number of a call.
   auto order_of() const {
     return [this](TaskId task) { return port_.task_row(task).order; };

@@ -25,7 +25,7 @@ class CallStreams {
   class Port {
    public:
     // A message of the executor, in order and once.
-    virtual void received(ProcessId executor, ExecutorMessage message) = 0;
+    virtual void received(ProcessId executor, ExecutorMessage&& message) = 0;
     // The call is not in flight any more.
     virtual void call_left(const StreamRow& stream, TaskId task) = 0;
     // The executor is dead, and its last data was received. Its calls in flight got no reply.

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t max_packed = 512;  // bytes; tasks with larger arguments get rows
 
+constexpr std::uint32_t prefetched_ahead = 8;  // rows
+
 std::size_t packed_size(const Arguments& arguments) {
   std::size_t bytes = sizeof(std::uint16_t) * (1 + arguments.size());
   for (const auto& argument : arguments) bytes += argument.value.bytes.size();
@@ -87,6 +89,10 @@ void CompactQueue::add_whole(BacklogLine& line, TaskId task) {
 std::optional<CompactQueue::Next> CompactQueue::take_front(BacklogLine& line) {
   const Place place = line.first;
   if (place == BacklogLine::none) return std::nullopt;
+  // Places of successive tasks mostly follow each other.
+  const Place later = place + prefetched_ahead;
+  if (later < unused_ && !buckets_.empty())
+    __builtin_prefetch(&buckets_[bucket_of(at(later).result)]);
   Next next{at(place).task, std::nullopt};
   if (at(place).kind != no_kind) next.whole = leave(place);
   line.first = at(place).next;
@@ -201,7 +207,7 @@ std::size_t CompactQueue::bucket_of(ObjectId result) const {
 }
 
 void CompactQueue::list(Place place) {
-  if (results_ >= buckets_.size())
+  if (2 * results_ >= buckets_.size())
     rehash(std::max<std::size_t>(rows_in_block, 2 * buckets_.size()));
   Place& bucket = buckets_[bucket_of(at(place).result)];
   at(place).next_here = bucket;

@@ -64,6 +64,10 @@ class Dispatcher {
   void remove_task(ClassId demand_class);
   // The task is ready. If many tasks precede it, its rows are erased.
   void join(TaskId task, const TaskRow& row);
+  // True if a new task of the class is far from its turn.
+  bool is_far(ClassId demand_class) const;
+  // A new task is ready and far from its turn. Its row fits CompactQueue and is not stored.
+  void join_far(TaskId task, const TaskRow& row);
   // A sent task runs again before those that never ran.
   void requeue(TaskId task, ClassId demand_class);
   // A queued task is cancelled.
@@ -96,6 +100,9 @@ class Dispatcher {
   void return_all_slots();
   void forget_all_slots();
   void fail_all(ErrorKind kind, const std::string& why);
+
+  // Results of tasks that refills of this step expanded.
+  std::vector<ObjectId>& expanded() { return expanded_; }
 
   // ---- the end of a step ------------------------------------------------------------------------
   void tick();
@@ -130,6 +137,7 @@ class Dispatcher {
   void return_slot(SlotId slot);
   void forget(SlotId slot);
 
+  bool is_far(const ClassRow& demand) const;
   void refill(ClassRow& demand);
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
                    const std::string& resource = {});
@@ -141,6 +149,7 @@ class Dispatcher {
   Slots slots_;
   CompactQueue backlog_;  // tasks and results without rows
   ClassClocks class_clocks_;
+  std::vector<ObjectId> expanded_;
   std::vector<ClassId> stale_;        // classes to dispatch at the end of the step
   FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
   std::uint64_t demand_version_ = 0;

@@ -23,11 +23,27 @@ constexpr std::size_t refilled_part = 8;
 
 }  // namespace
 
+bool Dispatcher::is_far(ClassId demand_class) const {
+  const ClassRow* demand = classes_.find(demand_class);
+  return demand != nullptr && is_far(*demand);
+}
+
+bool Dispatcher::is_far(const ClassRow& demand) const {
+  return demand.line.first != BacklogLine::none ||
+         demand.queue.size() >= step_.options().near_tasks;
+}
+
+void Dispatcher::join_far(TaskId task, const TaskRow& row) {
+  mark_kept_small.hit();
+  stale_.push_back(row.demand_class);
+  backlog_.add(classes_.at(row.demand_class).line, task, row, 1, 0);
+}
+
 void Dispatcher::join(TaskId task, const TaskRow& row) {
   const ClassId demand_class = row.demand_class;
   ClassRow& demand = classes_.at(demand_class);
   stale_.push_back(demand_class);
-  if (demand.line.first == BacklogLine::none && demand.queue.size() < step_.options().near_tasks) {
+  if (!is_far(demand)) {
     demand.queue.push_back(task);
     class_clocks_.queue_changed(demand);
     return;
@@ -54,6 +70,7 @@ void Dispatcher::refill(ClassRow& demand) {
   while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
     auto next = backlog_.take_front(demand.line);
     if (next->whole) {
+      expanded_.push_back(next->whole->result);
       port_.add_rows(std::move(*next->whole));
     } else if (const auto* row = port_.find_task(next->task);
                row == nullptr || row->state != TaskState::queued) {

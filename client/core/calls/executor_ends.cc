@@ -13,7 +13,7 @@ const CoverageMark mark_unreachable("client.slot_of_an_unreachable_executor_give
 
 }  // namespace
 
-void Tasks::received(ProcessId executor, ExecutorMessage message) {
+void Tasks::received(ProcessId executor, ExecutorMessage&& message) {
   std::visit([&](auto& each) { on(executor, std::move(each)); }, message);
 }
 

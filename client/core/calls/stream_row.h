@@ -58,10 +58,13 @@ struct StreamRow {
 
   std::optional<Time> deadline() const {
     std::optional<Time> first = session.next_deadline();
-    for (const auto& at :
-         {ending ? std::optional(drain_until) : std::nullopt, reconnect_at, try_at, give_up_at}) {
-      if (at && (!first || *at < *first)) first = at;
-    }
+    const auto consider = [&first](Time at) {
+      if (!first || at < *first) first = at;
+    };
+    if (ending) consider(drain_until);
+    if (reconnect_at) consider(*reconnect_at);
+    if (try_at) consider(*try_at);
+    if (give_up_at) consider(*give_up_at);
     return first;
   }
   // Starts a new round: the executor returns the calls of the group that it received after the

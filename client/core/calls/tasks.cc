@@ -55,6 +55,29 @@ TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stor
 
 void Tasks::on(SubmitTask& event) {
   const TaskId task = event.call.task;
+  // A task that is far from its turn needs no rows.
+  if (dispatcher_.is_far(event.demand_class.id)) {
+    TaskRow far;
+    far.call = std::move(event.call);
+    far.live_results = far.call.form->num_returns;
+    far.first_result = result_id(task, 0);
+    if (CompactQueue::fits(far) && !rows_.contains(task) &&
+        objects_.find(far.first_result) == nullptr) {
+      ++submissions_;
+      far.demand_class = event.demand_class.id;
+      far.parent = event.parent;
+      far.since = step_.now();
+      far.retries_left = event.max_retries;
+      if (far.call.form->retry_exceptions != event.retry_exceptions)
+        far.call.form.edit().retry_exceptions = event.retry_exceptions;
+      pending_bytes_ += event.stored_bytes;
+      for (const auto& each : *far.call.arguments) pending_bytes_ += each.value.size_bytes;
+      ends_.begin(far);
+      dispatcher_.add_task(std::move(event.demand_class), event.fail_if_infeasible);
+      return dispatcher_.join_far(task, far);
+    }
+    event.call = std::move(far.call);
+  }
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   row.demand_class = event.demand_class.id;
   row.retries_left = event.max_retries;
@@ -70,7 +93,6 @@ void Tasks::on(SubmitActorCall& event) {
   const ActorId actor = event.call.form->actor;
   const TaskId task = event.call.task;
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
-  if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
   ends_.begin(row);
   const ActorRow& target = actors_.add_call(actor, task, *row.call.form);
   row.retries_left = event.max_task_retries.value_or(target.max_task_retries);
@@ -169,20 +191,20 @@ void Tasks::add_rows(CompactQueue::Expanded small) {
 // ---- ends --------------------------------------------------------------------------------------
 
 void Tasks::finish(TaskId task, Results results) {
-  {
-    TaskRow& row = rows_.at(task);
-    ends_.record(task, row, results);
-    row.state = TaskState::finished;
-    row.since = step_.now();
-    row.executor = {};
-    pending_bytes_ -= row.argument_bytes;
-    row.argument_bytes = 0;
-    if (row.call.form->stream.window != 0) return finish_stream(task, results);
-  }
-  const auto kind = rows_.at(task).call.form->kind;
-  const ActorId actor = rows_.at(task).call.form->actor;
-  const auto num_returns = rows_.at(task).call.form->num_returns;
-  const ObjectId first_result = rows_.at(task).first_result;
+  TaskRow& ended = rows_.at(task);
+  ends_.record(task, ended, results);
+  ended.state = TaskState::finished;
+  ended.since = step_.now();
+  ended.executor = {};
+  pending_bytes_ -= ended.argument_bytes;
+  ended.argument_bytes = 0;
+  const CallForm& form = *ended.call.form;
+  if (form.stream.window != 0) return finish_stream(task, results);
+  // The row may be erased with the last result.
+  const auto kind = form.kind;
+  const ActorId actor = form.actor;
+  const auto num_returns = form.num_returns;
+  const ObjectId first_result = ended.first_result;
   bool stored = false;  // true also if tensor elements of a result stay in another process
   for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error replaces all results.
@@ -204,8 +226,7 @@ void Tasks::finish(TaskId task, Results results) {
 
 void Tasks::forget_task(TaskId task) {
   lineage_.remove(task);
-  const TaskRow row = std::move(rows_.at(task));
-  rows_.erase(task);
+  const TaskRow row = rows_.take(task);
   if (row.call.form->stream.window != 0) items_.forget(task);
   if (row.call.form->kind == CallKind::task) dispatcher_.remove_task(row.demand_class);
   arguments_.release(row.call);
@@ -410,7 +431,7 @@ void Tasks::cancel_task(TaskId task, bool force, bool recursive) {
 
 // ---- replies -----------------------------------------------------------------------------------
 
-void Tasks::on(ProcessId executor, CallReply message) {
+void Tasks::on(ProcessId executor, CallReply&& message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr || *found != message.task) return;
@@ -425,11 +446,12 @@ void Tasks::on(ProcessId executor, CallReply message) {
     const bool in_order = !form.beside && !(actor != nullptr && actor->out_of_order);
     if (in_order) stream.begin_round(message.number, form.group);
   }
-  if (message.outcome != CallOutcome::cancelled)
+  const bool is_actor_call = !stream.actor.empty();
+  if (message.outcome != CallOutcome::cancelled && !is_actor_call)
     dispatcher_.measure(rows_.at(task).demand_class, message.run_time);
 
   for (const ObjectId kept : message.kept) objects_.hold_now(kept);
-  if (rows_.at(task).call.form->kind == CallKind::actor_call) objects_.begin_reply(executor);
+  if (is_actor_call) objects_.begin_reply(executor);
   RefRecords contents;
   for (const auto& result : message.results) add_contents(contents, result);
   for (const auto& handover : message.handovers) {

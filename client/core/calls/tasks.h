@@ -81,7 +81,7 @@ class Tasks final : public CallStreams::Port,
  private:
   // ---- CallStreams::Port
   // --------------------------------------------------------------------------
-  void received(ProcessId executor, ExecutorMessage message) override;
+  void received(ProcessId executor, ExecutorMessage&& message) override;
   void call_left(const StreamRow& stream, TaskId task) override;
   void concluded(StreamRow& stream) override;
   void unreachable(ProcessId executor) override;
@@ -124,7 +124,7 @@ class Tasks final : public CallStreams::Port,
 
   // ---- messages of executors
   // ----------------------------------------------------------------------
-  void on(ProcessId executor, CallReply message);
+  void on(ProcessId executor, CallReply&& message);
   void on(ProcessId executor, CallReturned message);
   void on(ProcessId executor, CallStarted message);
   void on(ProcessId executor, StreamClosing message);

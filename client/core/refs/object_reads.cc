@@ -201,8 +201,12 @@ void ObjectRefs::end_doubt(ObjectId object) {
 
 bool ObjectRefs::settled(ObjectId id) const {
   const auto* row = object(id);
-  if (row == nullptr || row->readable || row->reading->failure) return true;
-  return row->ready && !(row->value->in_store && row->value->bytes.empty());
+  return row == nullptr || is_settled(*row);
+}
+
+bool ObjectRefs::is_settled(const ObjectRow& row) {
+  if (row.readable || row.reading->failure) return true;
+  return row.ready && !(row.value->in_store && row.value->bytes.empty());
 }
 
 bool ObjectRefs::is_unread(ObjectId object) const {

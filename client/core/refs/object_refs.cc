@@ -191,8 +191,7 @@ void ObjectRefs::drop_one(ObjectId object) {
 }
 
 void ObjectRefs::erase_object(ObjectId object) {
-  ObjectRow row = std::move(rows_.at(object));
-  rows_.erase(object);
+  const ObjectRow row = rows_.take(object);
   if (row.position && !row.owned) reads_.note_left(object);
   if (row.lent || row.unsaid) borrows_.erase(object);
   if (row.readable) step_.emit(DropPlace{object, row.reading->place});
@@ -296,11 +295,14 @@ bool ObjectRefs::unwant_quietly(ObjectId object) {
   return true;
 }
 
-void ObjectRefs::on(const RetainRef& event) {
-  auto* row = rows_.find(event.object);
-  if (row == nullptr) return void(port_.compact().retain(event.object));
+void ObjectRefs::on(const RetainRef& event) { retain(event.object); }
+
+const ObjectRow* ObjectRefs::retain(ObjectId object) {
+  auto* row = rows_.find(object);
+  if (row == nullptr) return port_.compact().retain(object) ? &pending_result() : nullptr;
   ++row->refs;
-  ensure_hold(event.object, *row);
+  ensure_hold(object, *row);
+  return row;
 }
 
 void ObjectRefs::on(const ReleaseRef& event) {

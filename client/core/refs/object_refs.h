@@ -124,6 +124,8 @@ class ObjectRefs {
   void escape_contained(const ValueRecord& value);
   void hold_now(ObjectId object);
   void fetch(ObjectId object, ObjectRow& row, bool argument = false);
+  // Adds a ref of user code. Returns the object, or null if it is unknown.
+  const ObjectRow* retain(ObjectId object);
   // Erases the row of a result that is compact from now on.
   void erase_row(ObjectId object) { rows_.erase(object); }
   void changed(ObjectId object) { step_.emit(ObjectChanged{object}); }
@@ -146,6 +148,7 @@ class ObjectRefs {
   const ObjectRow* object(ObjectId object) const;
   RefRecord ref_of(ObjectId object) const;
   bool settled(ObjectId object) const;
+  static bool is_settled(const ObjectRow& row);
   bool is_unread(ObjectId object) const;
   bool refers_to(ObjectId object) const;
   bool holds_unconfirmed(const RefRecords& refs) const;

@@ -26,6 +26,9 @@ class Subscriptions {
   // commands in `commands` from index `first` on.
   void report_changed(const std::vector<Command>& commands, std::size_t first);
 
+  // A report of the object will follow soon.
+  void expect(ObjectId object) const { rows_.prefetch(object); }
+
   bool empty() const { return rows_.empty(); }
 
  private:
@@ -37,16 +40,24 @@ class Subscriptions {
     bool wanted = false;  // includes one use of the object
   };
   using Watchers = PooledVector<Watcher>;
+  // Most objects have one watcher, which needs no memory but the row.
+  struct WatchedRow {
+    Watcher first;
+    Watchers others;
+  };
 
-  bool is_due(ObjectId object, const Watcher& watcher) const;
-  bool needs_fetch(ObjectId object, const Watcher& watcher) const;
+  bool is_due(const ObjectRow* row, const Watcher& watcher) const;
+  static bool needs_fetch(const ObjectRow* row, const Watcher& watcher);
   void update(ObjectId object);
+  void update_all(ObjectId object, WatchedRow& watched);
+  void want(ObjectId object, Watcher& watcher);
+  void set(ObjectId object, WatchedRow& watched, Watchers watchers);
   void report(ObjectId object, Watcher watcher);
   void release(ObjectId object, const Watcher& watcher);
 
   StepContext& step_;
   ObjectRefs& objects_;
-  Table<ObjectId, Watchers> rows_;
+  Table<ObjectId, WatchedRow> rows_;
 };
 
 }  // namespace mobula::internal::client

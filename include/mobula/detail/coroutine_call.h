@@ -20,6 +20,8 @@ namespace mobula {
 
 template <class T = void>
 class Awaitable;
+template <class T>
+class ObjectRefStream;
 
 namespace detail {
 
@@ -63,15 +65,15 @@ class MOBULA_API CoroutineCall : public Job, public std::enable_shared_from_this
   bool ended_ = false;
 };
 
-template <class T>
-class RefSuspension {
+// Suspends the coroutine until an object is ready.
+class ReadySuspension {
  public:
-  RefSuspension(CoroutineCall& call, const ObjectRef<T>& ref) : call_(call), ref_(ref) {}
-  RefSuspension(const RefSuspension&) = delete;
-  RefSuspension& operator=(const RefSuspension&) = delete;
+  ReadySuspension(CoroutineCall& call, AnyRef any) : call_(call), any_(std::move(any)) {}
+  ReadySuspension(const ReadySuspension&) = delete;
+  ReadySuspension& operator=(const ReadySuspension&) = delete;
 
   bool await_ready() const {
-    if (detail::is_ready(AnyRef(ref_))) return true;
+    if (detail::is_ready(any_)) return true;
     call_.refuse_if_cancelled();
     return false;
   }
@@ -82,9 +84,8 @@ class RefSuspension {
     const auto state =
         make_subscription([wake](std::size_t) { wake(); }, wake, {}, CallSite{"co_await", 0});
     subscription_ = Subscription(state);
-    const AnyRef any(ref_);
     try {
-      start(state, {&any, 1});
+      start(state, {&any_, 1});
     } catch (...) {
       call_.forget_suspension();
       throw;
@@ -92,20 +93,49 @@ class RefSuspension {
     call_.results()->set_waiting(true);
     waits_ = true;
   }
-  T await_resume() {
+
+ protected:
+  void end_wait() {
     subscription_.cancel();
-    if (waits_) {
-      call_.results()->set_waiting(false);
-      call_.refuse_if_cancelled();
-    }
-    return ref_.get();
+    if (!waits_) return;
+    call_.results()->set_waiting(false);
+    call_.refuse_if_cancelled();
   }
 
  private:
   CoroutineCall& call_;
-  const ObjectRef<T> ref_;
+  const AnyRef any_;
   Subscription subscription_;
   bool waits_ = false;
+};
+
+template <class T>
+class RefSuspension : public ReadySuspension {
+ public:
+  RefSuspension(CoroutineCall& call, const ObjectRef<T>& ref)
+      : ReadySuspension(call, ref), ref_(ref) {}
+  T await_resume() {
+    end_wait();
+    return ref_.get();
+  }
+
+ private:
+  const ObjectRef<T> ref_;
+};
+
+// Returns the next item, or no ref at the end.
+template <class T>
+class StreamSuspension : public ReadySuspension {
+ public:
+  StreamSuspension(CoroutineCall& call, ObjectRefStream<T>& stream)
+      : ReadySuspension(call, stream), stream_(stream) {}
+  std::optional<ObjectRef<T>> await_resume() {
+    end_wait();
+    return stream_.next();
+  }
+
+ private:
+  ObjectRefStream<T>& stream_;
 };
 
 template <class T>
@@ -190,6 +220,10 @@ class CoroutinePromise {
   template <class T>
   auto await_transform(const ObjectRef<T>& ref) {
     return RefSuspension<T>(*call_, ref);
+  }
+  template <class T>
+  auto await_transform(ObjectRefStream<T>& stream) {
+    return StreamSuspension<T>(*call_, stream);
   }
   template <class T>
   auto await_transform(const Deferred<T>& deferred) {
