@@ -85,8 +85,10 @@ void CalleeHalf::received_early(ProcessId caller, std::span<const std::byte> byt
 // match the key of the connection.
 Result<ProcessId> CalleeHalf::greet(PeerHandle peer, const PeerOrigin& origin,
                                     std::span<const std::byte> bytes) {
-  return callers_.greet(peer, origin, bytes,
-                        ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
+  auto caller =
+      callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
+  if (caller) events_.add(executor::CallerAdmitted{*caller, callers_.agent_of(peer)});
+  return caller;
 }
 
 void CalleeHalf::call_returned(std::uint64_t token) {

@@ -40,7 +40,8 @@ Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin
   if (ticket->principal.job != job_ && !named_) return denied("it is of another job");
   if (const auto known = connections_.find(hello->process); known != connections_.end())
     callers_.erase(known->second);
-  callers_[connection] = {hello->process, ticket->admitted_as};
+  callers_[connection] = {hello->process, ticket->admitted_as,
+                          role == Role::executor ? signer_of(hello->ticket) : ProcessId()};
   connections_[hello->process] = connection;
   return hello->process;
 }
@@ -53,7 +54,20 @@ void Callers::gone(PeerHandle connection) {
   callers_.erase(at);
 }
 
+ProcessId Callers::agent_of(PeerHandle connection) const {
+  const auto at = callers_.find(connection);
+  return at == callers_.end() ? ProcessId() : at->second.agent;
+}
+
 void Callers::dead(ProcessId process) {
+  std::vector<ProcessId> dead{process};
+  for (const auto& [connection, caller] : callers_) {
+    if (caller.agent == process) dead.push_back(caller.process);
+  }
+  for (const ProcessId each : dead) drop(each);
+}
+
+void Callers::drop(ProcessId process) {
   const auto at = connections_.find(process);
   if (at == connections_.end()) return;
   callers_.erase(at->second);
@@ -66,7 +80,7 @@ std::vector<ProcessId> Callers::cut(const std::vector<std::string>& revoked_keys
   for (const auto& [connection, caller] : callers_) {
     if (void_keys_.contains(caller.admitted_as)) cut.push_back(caller.process);
   }
-  for (const ProcessId process : cut) dead(process);
+  for (const ProcessId process : cut) drop(process);
   return cut;
 }
 

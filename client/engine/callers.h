@@ -34,7 +34,11 @@ class Callers {
   // The connection for replies to the process.
   std::optional<PeerHandle> connection_of(ProcessId process) const;
 
+  // Incarnation of the agent with which the caller ends; empty for a driver, which outlives it.
+  ProcessId agent_of(PeerHandle connection) const;
+
   void gone(PeerHandle connection);
+  // Drops the connection of the process and, if it is an agent, those of its executors.
   void dead(ProcessId process);
   // Drops and returns the callers that these keys had admitted.
   std::vector<ProcessId> cut(const std::vector<std::string>& revoked_keys);
@@ -43,7 +47,10 @@ class Callers {
   struct Caller {
     ProcessId process;
     std::string admitted_as;  // key of the agent that admitted it
+    ProcessId agent;          // see agent_of()
   };
+  void drop(ProcessId process);
+
   const std::string head_signing_key_;
   const JobId job_;
   const bool named_;

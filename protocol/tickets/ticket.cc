@@ -105,6 +105,15 @@ std::optional<std::int64_t> end_of_agent_ticket(const std::string& signed_ticket
   return ticket->expires_ms;
 }
 
+ProcessId signer_of(const std::string& signed_ticket) {
+  const auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
+  if (!outer || outer->signer.empty()) return {};
+  const auto signer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
+  if (!signer) return {};
+  const auto agent = decode<Ticket>(as_bytes(signer->ticket), ticket_limits);
+  return agent ? agent->process : ProcessId();
+}
+
 std::string with_signer(const std::string& signed_ticket, const std::string& signer) {
   auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
   if (!outer || outer->signer.empty()) return signed_ticket;

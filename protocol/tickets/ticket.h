@@ -61,6 +61,9 @@ Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string&
 // verified; empty if unreadable.
 std::optional<std::int64_t> end_of_agent_ticket(const std::string& signed_ticket);
 
+// Incarnation of the agent that signed the ticket of a process; empty if none did. Not verified.
+ProcessId signer_of(const std::string& signed_ticket);
+
 // Replaces the agent's ticket in the ticket of a process by a later one of the same agent. Returns
 // the ticket unchanged if no agent signed it.
 std::string with_signer(const std::string& signed_ticket, const std::string& signer);

@@ -34,7 +34,7 @@ void Agent::fork_executor(const worker::StartExecutor& start) {
     }
     Process& process = world().add_executor(node_, start);
     auto connection = connect(process);
-    process.inherit(connection);
+    process.inherit(connection, address_.incarnation);
     world().checkers().executor_started(process);
     AssignExecutor assignment = start.assign;
     assignment.ticket = "ticket";

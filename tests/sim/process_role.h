@@ -26,7 +26,8 @@ struct CallWire {
   Process* executor = nullptr;
   PipePointer up, down;
   bool open = true;
-  bool breaks = false;  // the transport is about to detect that the other machine is lost
+  bool admitted = false;  // the executor has received the caller's ticket
+  bool breaks = false;    // the transport is about to detect that the other machine is lost
   std::set<std::pair<TaskId, std::uint32_t>> in_transit;  // attempts sent and not received
 };
 using CallWirePointer = std::shared_ptr<CallWire>;
@@ -40,7 +41,10 @@ class Process final : public Role {
 
   // ---- life ------------------------------------------------------------------------------------
   void start_driver();
-  void inherit(const std::shared_ptr<LocalConnection>& connection) { agent_ = connection; }
+  void inherit(const std::shared_ptr<LocalConnection>& connection, ProcessId agent) {
+    agent_ = connection;
+    voucher_ = agent;
+  }
   void die(const EndCause& cause);
   bool finished() const { return ended_ || !alive(); }
 
@@ -88,6 +92,8 @@ class Process final : public Role {
 
   // ---- views -----------------------------------------------------------------------------------
   bool is_driver() const { return driver_ >= 0; }
+  // Incarnation of the agent with which this executor ends; empty for a driver.
+  ProcessId voucher() const { return voucher_; }
   int driver() const { return driver_; }
   ProcessId id() const { return client_.options().process; }
   JobId job() const { return client_.options().job; }
@@ -154,6 +160,7 @@ class Process final : public Role {
   client::ClientCore client_;
   std::optional<executor::ExecutorCore> executor_;
   std::shared_ptr<LocalConnection> agent_;
+  ProcessId voucher_;
   bool was_assigned_ = false;
   bool greeted_ = false;   // by the agent of this connection
   bool admitted_ = false;  // the job is durable

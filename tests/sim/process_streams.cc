@@ -56,6 +56,9 @@ void Process::on_caller_message(const CallWirePointer& wire, const Bytes& bytes)
       wire->in_transit.erase({push->call.task, push->call.attempt});
     world().trace().fold(world().now(), number(), "caller", bytes);
     world().log(*this, [&] { return "<- " + wire->caller->name() + " " + describe(*frame); });
+    if (!std::exchange(wire->admitted, true)) {
+      step_executor(executor::CallerAdmitted{wire->caller->id(), wire->caller->voucher()});
+    }
     step_executor(executor::ReceivedFromCaller{wire->caller->id(), std::move(*frame)});
   });
 }

@@ -139,7 +139,7 @@ void Bus::Hub::collect_events() {
   for (const bool bound : {true, false}) {
     zmq::socket_t& monitor = bound ? sockets_->bound().monitor : sockets_->connecting().monitor;
     while (auto event = receive_event(monitor)) {
-      note_opened(*event);
+      note_opened(*event, bound);
       if (event->event == ZMQ_EVENT_ACCEPTED) continue;
       events_.push_back({bound, *std::move(event)});
     }
@@ -151,32 +151,46 @@ bool Bus::Hub::drain(BusSocket& socket, bool bound) {
   for (int i = 0; i < max_messages_at_once; ++i) {
     zmq::message_t route;
     if (!receive(socket.router, route)) return true;
-    zmq::message_t body;
-    bool whole = route.more() && receive(socket.router, body);
+    bool whole = route.more() && receive_frames(socket.router);
     std::optional<ChunkHeader> header;
-    if (whole && body.more()) {
-      if (auto read = ChunkHeader::decode(bytes_of(body))) {
+    if (whole && frames_.size() > 1) {
+      if (auto read = ChunkHeader::decode(bytes_of(frames_.front()))) {
         header = *read;
-        whole = receive(socket.router, body);
+        frames_.erase(frames_.begin());
+      } else {
+        whole = false;
       }
     }
-    for (bool more = whole && body.more(); more;) {
-      zmq::message_t rest;
-      whole = false;
-      more = receive(socket.router, rest) && rest.more();
-    }
-    if (!whole || body.size() > options_.max_message_bytes) {
+    if (!whole || frames_.front().size() > options_.max_message_bytes) {
       ++counters_.malformed;
     } else {
-      deliver(route, body, bound, header);
+      deliver(route, bound, header);
       if (closed_) return false;
     }
+    frames_.clear();
   }
   return false;
 }
 
-void Bus::Hub::deliver(zmq::message_t& route, zmq::message_t& body, bool bound,
+// Receives the frames of a message after its route. Returns false if it has more frames than a
+// chunk may have.
+bool Bus::Hub::receive_frames(zmq::socket_t& router) {
+  const std::size_t most = 2 + options_.chunk_bytes / ChunkLimits::frame_bytes;
+  frames_.clear();
+  bool more = true;
+  bool fits = true;
+  while (more) {
+    if (frames_.size() > most) fits = false;
+    if (!fits) frames_.pop_back();
+    if (!receive(router, frames_.emplace_back())) return false;
+    more = frames_.back().more();
+  }
+  return fits;
+}
+
+void Bus::Hub::deliver(zmq::message_t& route, bool bound,
                        const std::optional<ChunkHeader>& header) {
+  zmq::message_t& body = frames_.front();
   const auto& routes = bound ? bound_routes_ : connected_routes_;
   const int fd = source_fd_of(body);
   const auto at = routes.find(route.to_string());
@@ -206,17 +220,16 @@ void Bus::Hub::deliver(zmq::message_t& route, zmq::message_t& body, bool bound,
   }
   const PeerHandle handle = peer->handle;
   const auto origin = peer->origin;
-  if (peer->framing == Framing::unknown) learn_framing(*peer, header);
   if (!bound && peer->stage != Stage::up) set_up(*peer);
   peer = closed_ ? nullptr : find(handle);
   if (peer == nullptr) return;
-  read_some(*peer, body.size());
-  if (header) {
-    if (header->kind == ChunkKind::chunk) take_chunk(handle, *header, body);
-    return;
-  }
+  if (!read_some(*peer)) return;
+  if (header) return take_chunk(handle, *header);
   if (body.size() == 0) return;  // a heartbeat, or a probe of the route
-  if (peer->framing == Framing::chunks && !keeps_framing(*peer, body.size())) return;
+  if (peer->assembling) {
+    return reject(handle, failure(ErrorCode::corrupt,
+                                  "receive from the bus: a message begins inside another message"));
+  }
   peer->announced = true;
   ++counters_.received;
   if (callbacks_.on_message) callbacks_.on_message(handle, *origin, bytes_of(body));
@@ -254,8 +267,8 @@ Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes)
                                options_.max_message_bytes, bytes.size()));
   }
   const bool has_route = peer->stage == Stage::connecting || peer->stage == Stage::up;
+  if (bytes.size() > frame_limit(*peer)) return send_large(*peer, bytes);
   zmq::message_t message(bytes.data(), bytes.size());
-  if (bytes.size() > peer->max_frame_bytes) return send_large(*peer, std::move(message));
   if (!has_route || !peer->outbox.empty()) return queue(*peer, std::move(message));
   switch (try_send(*peer, message)) {
     case Sent::yes: return {};
@@ -306,9 +319,7 @@ Bus::Hub::Sent Bus::Hub::flush(Peer& peer) {
   while (sent == Sent::yes && !peer.outbox.empty()) {
     Outgoing& front = peer.outbox.front();
     const std::size_t size = front.body->size();
-    const bool large = size > peer.max_frame_bytes;
-    if (large && peer.framing == Framing::unknown) return Sent::full;
-    if (large) {
+    if (size > frame_limit(peer)) {
       sent = send_chunks(peer, front);
     } else if (sent = try_send(peer, *front.body); sent == Sent::yes) {
       peer.outbox_bytes -= size;

@@ -38,12 +38,10 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
 
  private:
   enum class Stage { resolving, pausing, connecting, up };
-  // Form in which the peer accepts large messages. Its first message decides.
-  enum class Framing { unknown, whole, chunks };
-
-  // A message in the outbox. Chunks of it share `body` with the threads of libzmq.
+  // Frames of a message in the outbox are shared with the threads of libzmq.
+  using SharedMessage = std::shared_ptr<zmq::message_t>;
   struct Outgoing {
-    std::shared_ptr<zmq::message_t> body;
+    SharedMessage body;
     std::size_t sent = 0;
   };
 
@@ -56,10 +54,8 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     std::deque<Outgoing> outbox;
     std::size_t outbox_bytes = 0;
 
-    Framing framing = Framing::unknown;
-    std::size_t max_frame_bytes = ChunkLimits::min_chunk_bytes;  // to the peer
-    std::uint64_t chunked_messages = 0;                          // completely sent in chunks
-    bool assembling = false;  // a message of the peer is incomplete
+    std::uint64_t chunked_messages = 0;  // completely sent in chunks
+    bool assembling = false;             // a message of the peer is incomplete
 
     // Heartbeats, counted in ticks of the bus.
     bool sends_heartbeats = false;
@@ -101,8 +97,8 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void pump();
   void collect_events();
   bool drain(BusSocket& socket, bool bound);
-  void deliver(zmq::message_t& route, zmq::message_t& body, bool bound,
-               const std::optional<ChunkHeader>& header);
+  bool receive_frames(zmq::socket_t& router);
+  void deliver(zmq::message_t& route, bool bound, const std::optional<ChunkHeader>& header);
   Peer* admit(std::string_view route, zmq::message_t& body, int fd);
   void flush_blocked();
   Sent try_send(Peer& peer, zmq::message_t& body);
@@ -113,20 +109,21 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
 
   // Chunks of large messages, in bus_chunks.cc.
   static ChunkLimits chunk_limits_of(const BusOptions& options);
-  void announce(Peer& peer);
-  void learn_framing(Peer& peer, const std::optional<ChunkHeader>& header);
-  Result<void> send_large(Peer& peer, zmq::message_t body);
+  Result<void> send_large(Peer& peer, std::span<const std::byte> bytes);
   Sent send_chunks(Peer& peer, Outgoing& message);
-  Sent try_send_chunk(Peer& peer, const Outgoing& message);
-  // True if the peer may send this frame now; otherwise the connection has been closed.
-  bool keeps_framing(const Peer& peer, std::size_t body_bytes);
-  void take_chunk(PeerHandle handle, const ChunkHeader& header, zmq::message_t& body);
+  Sent send_chunk(Peer& peer, std::span<const std::byte> message, std::size_t begin,
+                  const SharedMessage* owner);
+  bool is_proven(const Peer& peer) const;
+  // Size of the largest frame that the bus of `peer` accepts from this one.
+  std::size_t frame_limit(const Peer& peer) const;
+  void take_chunk(PeerHandle handle, const ChunkHeader& header);
   void drop_incomplete(Peer& peer);
 
   // Heartbeats and limits, in bus_limits.cc.
   static ConnectionLimits limits_of(const BusOptions& options);
-  void note_opened(const ZmqEvent& event);
-  void read_some(Peer& peer, std::size_t bytes);
+  void note_opened(const ZmqEvent& event, bool bound);
+  // False if the peer has sent too many bytes without a proven key. Then it has been closed.
+  bool read_some(Peer& peer);
   std::optional<std::uint64_t> read_bytes(int fd) const;
   void check_limits();
   void arm_limits();
@@ -168,6 +165,9 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   Timer heartbeat_timer_;
   ConnectionGuard guard_;
   ChunkAssembler assembler_;
+  ChunkAssembler::Frames frames_;     // received frames of a message, without its header
+  std::vector<std::byte> assembled_;  // memory of the last message that was assembled
+  ConnectionGuard::End end_of_handshake_ = ConnectionGuard::End::unknown;  // last event
   bool all_read_ = true;    // since the last check of limits
   std::uint64_t tick_ = 0;  // heartbeat intervals
   Time ticked_at_;

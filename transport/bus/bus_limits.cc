@@ -21,11 +21,21 @@ ConnectionLimits Bus::Hub::limits_of(const BusOptions& options) {
   return limits;
 }
 
-void Bus::Hub::note_opened(const ZmqEvent& event) {
+// A failed handshake is two consecutive events, and only the second one names the descriptor.
+void Bus::Hub::note_opened(const ZmqEvent& event, bool bound) {
+  using End = ConnectionGuard::End;
   const int fd = static_cast<int>(event.value);
   if (event.event == ZMQ_EVENT_ACCEPTED) guard_.opened(fd, true, monotonic_now());
+  if (event.event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED && bound) guard_.handshake_succeeded();
   if (event.event == ZMQ_EVENT_CONNECTED) guard_.opened(fd, false, monotonic_now());
-  if (event.event == ZMQ_EVENT_DISCONNECTED) guard_.ended(fd);
+  if (event.event == ZMQ_EVENT_DISCONNECTED) {
+    guard_.ended(fd, bound ? end_of_handshake_ : End::unknown);
+  }
+  if (!bound) return;
+  end_of_handshake_ = event.event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL    ? End::protocol_error
+                      : event.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH      ? End::key_rejected
+                      : event.event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ? End::peer_closed
+                                                                            : End::unknown;
 }
 
 void Bus::Hub::trust(PeerHandle handle) {
@@ -37,10 +47,23 @@ void Bus::Hub::trust(PeerHandle handle) {
 
 // ---- limits ------------------------------------------------------------------------------------
 
-void Bus::Hub::read_some(Peer& peer, std::size_t bytes) {
+bool Bus::Hub::is_proven(const Peer& peer) const {
+  return !options_.keys || !peer.origin->accepted || peer.origin->local || peer.trusted ||
+         peer.origin->user_id != unproven_user;
+}
+
+bool Bus::Hub::read_some(Peer& peer) {
+  std::size_t bytes = 0;
+  for (const zmq::message_t& frame : frames_) bytes += frame.size();
   peer.last_tick = tick_;
   peer.read_bytes += bytes;
   if (bytes == 0) peer.sends_heartbeats = true;
+  const std::size_t limit = options_.connections.max_unproven_bytes;
+  if (peer.read_bytes <= limit || is_proven(peer)) return true;
+  reject(peer.handle, failure(ErrorCode::permission_denied,
+                              fmt::format("{} bytes came before a key was proven; the limit is {}",
+                                          peer.read_bytes, limit)));
+  return false;
 }
 
 std::optional<std::uint64_t> Bus::Hub::read_bytes(int fd) const {
@@ -91,7 +114,7 @@ void Bus::Hub::send_heartbeats() {
     if (!on_time) peer.last_tick = std::max(peer.last_tick, tick_ - 1);
     if (peer.sends_heartbeats && tick_ - peer.last_tick > limit) silent.push_back(handle);
     zmq::message_t empty;
-    if (peer.outbox.empty() || peer.framing == Framing::unknown) (void)try_send(peer, empty);
+    if (peer.outbox.empty()) (void)try_send(peer, empty);
   }
   const auto end_each = [&](PeerHandle handle, std::string_view why) {
     Peer* const peer = closed_ ? nullptr : find(handle);

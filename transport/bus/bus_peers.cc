@@ -152,7 +152,9 @@ Result<void> Bus::Hub::begin(Peer& peer, const SocketAddress& numeric) {
   peer.numeric = numeric;
   peer.stage = Stage::connecting;
   connected_routes_[peer.route] = peer.handle;
-  announce(peer);
+  // The first message proves the key to the other side.
+  zmq::message_t empty;
+  (void)try_send(peer, empty);
   touch();
   return {};
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <tuple>
 
+#include "transport/bus/message_chunks.h"
 #include "transport/local/local_listener.h"
 
 namespace mobula::internal {
@@ -16,7 +18,7 @@ constexpr Duration handshake_slack = 1s;
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 3;
 constexpr int keepalive_probes = 3;
-// Bytes that encryption may add to a message. libzmq applies its limit to the sum.
+// Bytes that encryption may add to a frame. libzmq applies its limit to the sum.
 constexpr std::int64_t encryption_overhead = 64;
 constexpr int watched_events =
     ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED |
@@ -112,8 +114,7 @@ void BusSockets::set_limits(zmq::socket_t& router) {
   // libzmq ignores a second connection with a routing id in use, so a peer cannot take over a
   // route. This loses nothing, because each connection of the bus has its own id.
   set_option(router, zmq::sockopt::router_handover, 0);
-  set_option(router, zmq::sockopt::maxmsgsize,
-             static_cast<std::int64_t>(options_.max_message_bytes) + encryption_overhead);
+  limit_frames(router, options_.chunk_bytes);
   set_option(router, zmq::sockopt::sndhwm, options_.send_high_water);
   // No receive limit and no heartbeats of libzmq: version 4.3.4 aborts if a limit has stopped the
   // input of a connection that breaks, and a heartbeat is sent. The bus bounds both itself
@@ -136,6 +137,12 @@ void BusSockets::set_limits(zmq::socket_t& router) {
   set_option(router, zmq::sockopt::linger, 0);
 }
 
+void BusSockets::limit_frames(zmq::socket_t& router, std::size_t bytes) {
+  set_option(
+      router, zmq::sockopt::maxmsgsize,
+      static_cast<std::int64_t>(std::min(bytes, options_.max_message_bytes)) + encryption_overhead);
+}
+
 std::string BusSockets::endpoint_of(const SocketAddress& address) {
   return (address.family() == AF_UNIX ? "ipc://" : "tcp://") + address.text();
 }
@@ -150,6 +157,8 @@ Result<SocketAddress> BusSockets::prepare_bound(const Address& where) {
                                where.text()));
   }
   encrypt_bound(!where.is_path());
+  // libzmq allocates the frames of any peer that reaches the port, before its key is proven.
+  limit_frames(bound_.router, where.is_path() ? options_.chunk_bytes : ChunkLimits::frame_bytes);
   set_option(bound_.router, zmq::sockopt::ipv6, numeric->family() == AF_INET6 ? 1 : 0);
   return numeric;
 }

@@ -51,6 +51,7 @@ class BusSockets {
   Result<SocketAddress> prepare_bound(const Address& where);
   Result<BusSocket> make(const std::string& monitor_name);
   void set_limits(zmq::socket_t& router);
+  void limit_frames(zmq::socket_t& router, std::size_t bytes);  // for the next bind or connect
   void encrypt_bound(bool encrypted);
   void encrypt_connecting(const std::string* server_public_key);  // null: no encryption
 

@@ -1,5 +1,6 @@
 #include "transport/bus/connection_guard.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "transport/bus/message_chunks.h"
 #include "transport/net/address.h"
 
 namespace mobula::internal {
@@ -18,10 +20,13 @@ namespace {
 // greeting (64) and WELCOME (170), or an ERROR instead of READY (12). READY raises the sum above
 // 260.
 constexpr std::uint64_t sent_before_proof = 64 + 170 + 20;
+// TCP_ESTABLISHED of the kernel, whose header conflicts with <linux/tcp.h>.
+constexpr std::uint8_t tcp_established = 1;
 
 struct KernelCounts {
   std::uint64_t received = 0;
   std::uint64_t sent = 0;
+  bool established = false;  // neither side has closed the connection
 };
 
 // Returns nullopt for a unix socket, a closed descriptor, and kernels before 4.19.
@@ -33,7 +38,8 @@ std::optional<KernelCounts> counts_of(int fd) {
     return std::nullopt;
   }
   return KernelCounts{counts.tcpi_bytes_received,
-                      counts.tcpi_bytes_sent - counts.tcpi_bytes_retrans};
+                      counts.tcpi_bytes_sent - counts.tcpi_bytes_retrans,
+                      counts.tcpi_state == tcp_established};
 }
 
 std::string without_port(const std::string& address) {
@@ -60,8 +66,9 @@ ConnectionLimits within_descriptors(ConnectionLimits limits, std::size_t descrip
 }
 
 void ConnectionGuard::opened(int fd, bool accepted, Time now) {
-  ended(fd);
+  erase(fd);
   const auto peer = peer_address_of(fd);
+  if (!peer && accepted && encrypted_) closed_early_[fd] = handshakes_;
   if (!peer || peer->family() == AF_UNIX) return;  // already closed, or a process of this user
   Connection made;
   made.peer = peer->text();
@@ -71,6 +78,7 @@ void ConnectionGuard::opened(int fd, bool accepted, Time now) {
   made.opened_as = next_++;
   made.opened_at = now;
   if (accepted) make_space(made.source);
+  if (accepted && encrypted_) made.copy = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   const bool fits = !accepted || fits_in_total();
   if (accepted) {
     unproven_.emplace(made.opened_as, fd);
@@ -94,9 +102,42 @@ void ConnectionGuard::erase(Connections::iterator at) {
   connections_.erase(at);
 }
 
-void ConnectionGuard::ended(int fd) {
+void ConnectionGuard::erase(int fd) {
   const auto at = connections_.find(fd);
   if (at != connections_.end()) erase(at);
+}
+
+void ConnectionGuard::report_violation(const std::string& source, bool in_handshake,
+                                       const std::string& received) {
+  if (!hooks_.closed) return;
+  hooks_.closed(source, fmt::format("an invalid {} or a frame above {} bytes came before a key was "
+                                    "proven{}",
+                                    in_handshake ? "handshake" : "message",
+                                    ChunkLimits::frame_bytes, received));
+}
+
+// A connection that the peer closes during the handshake has the reason peer_closed. After the
+// handshake, the reason is always unknown.
+void ConnectionGuard::ended(int fd, End end) {
+  const bool by_libzmq = end == End::unknown || end == End::protocol_error;
+  const auto early = closed_early_.find(fd);
+  if (early != closed_early_.end()) {
+    const bool in_handshake = early->second == handshakes_;
+    closed_early_.erase(early);
+    if (by_libzmq && (in_handshake || end == End::protocol_error))
+      report_violation("an unknown address", true, "");
+    return;
+  }
+  const auto at = connections_.find(fd);
+  if (at == connections_.end()) return;
+  const bool proven = at->second.proven;
+  const std::string source = at->second.source;
+  const auto counts = at->second.copy ? counts_of(at->second.copy.get()) : std::nullopt;
+  erase(at);
+  if (proven || !counts || !by_libzmq) return;
+  const bool in_handshake = counts->sent <= sent_before_proof;
+  if (end == End::unknown && !in_handshake && !counts->established) return;  // by the peer
+  report_violation(source, in_handshake, fmt::format("; {} bytes were received", counts->received));
 }
 
 void ConnectionGuard::proven(int fd) {
@@ -111,6 +152,7 @@ void ConnectionGuard::prove(Connection& connection) {
   if (connection.proven) return;
   connection.proven = true;
   connection.over_limit = false;
+  connection.copy.reset();
   unproven_.erase(connection.opened_as);
   const auto of_source = unproven_of_source_.find(connection.source);
   of_source->second.erase(connection.opened_as);

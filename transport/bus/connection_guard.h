@@ -12,6 +12,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/fd.h"
 #include "base/time.h"
 
 namespace mobula::internal {
@@ -42,10 +43,21 @@ class ConnectionGuard {
   ConnectionGuard(const ConnectionLimits& limits, bool encrypted, Hooks hooks)
       : limits_(limits), encrypted_(encrypted), hooks_(std::move(hooks)) {}
 
+  // Reason of libzmq for the end of a connection.
+  enum class End {
+    unknown,  // after the handshake, or a frame that violates ZMTP or its size limit
+    protocol_error,
+    key_rejected,
+    peer_closed,
+  };
+
   // A connection exists at `fd`. A connection that this bus started counts as authenticated.
   void opened(int fd, bool accepted, Time now);
-  // libzmq closes `fd`.
-  void ended(int fd);
+  // Some accepted connection has completed its handshake.
+  void handshake_succeeded() { ++handshakes_; }
+  // libzmq has closed `fd`. Reports a violation by a peer that has not proven its key. Rejected
+  // keys are counted by the AllowTable.
+  void ended(int fd, End end);
   // The bus read a message that authenticates the connection.
   void proven(int fd);
   // Reads the kernel's counters and closes connections above their limits. `all_read`: since the
@@ -67,6 +79,7 @@ class ConnectionGuard {
     bool over_limit = false;  // at the last check
     std::uint64_t opened_as = 0;
     Time opened_at;
+    Fd copy{};                          // duplicate descriptor while unproven: shows the end
     std::uint64_t received_before = 0;  // when the bus had read all messages
     std::uint64_t read_before = 0;
   };
@@ -75,6 +88,7 @@ class ConnectionGuard {
 
   void prove(Connection& connection);
   void erase(Connections::iterator at);
+  void erase(int fd);
   void make_space(const std::string& source);
   // Whether one more connection fits, if need be in place of the oldest unproven one.
   bool fits_in_total();
@@ -84,12 +98,17 @@ class ConnectionGuard {
   std::optional<std::string> beyond_bytes(int fd, Connection& connection, std::uint64_t received,
                                           bool all_read);
 
+  void report_violation(const std::string& source, bool in_handshake, const std::string& received);
+
   const ConnectionLimits limits_;
   const bool encrypted_;
   const Hooks hooks_;
   Connections connections_;
   ByAge unproven_;
   std::unordered_map<std::string, ByAge> unproven_of_source_;
+  // Accepted connections that libzmq closed before opened(), with the value of `handshakes_` then.
+  std::unordered_map<int, std::uint64_t> closed_early_;
+  std::uint64_t handshakes_ = 0;
   std::size_t silent_ = 0;
   std::uint64_t next_ = 0;
 };

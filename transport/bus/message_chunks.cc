@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
 
 namespace mobula::internal {
 namespace {
 
 // "MBC" and the version.
 constexpr std::array<std::byte, 4> chunk_magic{std::byte{'M'}, std::byte{'B'}, std::byte{'C'},
-                                               std::byte{1}};
+                                               std::byte{2}};
 
 template <class Number>
 void put_little(std::byte* at, Number number) {
@@ -29,30 +33,23 @@ Number take_little(const std::byte* at) {
 std::array<std::byte, ChunkHeader::size> ChunkHeader::encode() const {
   std::array<std::byte, size> bytes{};
   std::copy(chunk_magic.begin(), chunk_magic.end(), bytes.begin());
-  put_little(bytes.data() + 4, static_cast<std::uint32_t>(kind));
-  put_little(bytes.data() + 8, message);
-  put_little(bytes.data() + 16, message_bytes);
-  put_little(bytes.data() + 24, index);
-  put_little(bytes.data() + 28, chunk_bytes);
+  put_little(bytes.data() + 4, message);
+  put_little(bytes.data() + 12, message_bytes);
+  put_little(bytes.data() + 20, index);
+  put_little(bytes.data() + 24, chunk_bytes);
   return bytes;
 }
 
 Result<ChunkHeader> ChunkHeader::decode(std::span<const std::byte> bytes) {
   if (bytes.size() < size || bytes.size() > max_size ||
       !std::equal(chunk_magic.begin(), chunk_magic.end(), bytes.begin())) {
-    return failure(ErrorCode::corrupt, "decode chunk header: no header of version 1");
+    return failure(ErrorCode::corrupt, "decode chunk header: no header of version 2");
   }
   ChunkHeader header;
-  const auto kind = take_little<std::uint32_t>(bytes.data() + 4);
-  if (kind != static_cast<std::uint32_t>(ChunkKind::announcement) &&
-      kind != static_cast<std::uint32_t>(ChunkKind::chunk)) {
-    return failure(ErrorCode::corrupt, fmt::format("decode chunk header: unknown kind {}", kind));
-  }
-  header.kind = static_cast<ChunkKind>(kind);
-  header.message = take_little<std::uint64_t>(bytes.data() + 8);
-  header.message_bytes = take_little<std::uint64_t>(bytes.data() + 16);
-  header.index = take_little<std::uint32_t>(bytes.data() + 24);
-  header.chunk_bytes = take_little<std::uint32_t>(bytes.data() + 28);
+  header.message = take_little<std::uint64_t>(bytes.data() + 4);
+  header.message_bytes = take_little<std::uint64_t>(bytes.data() + 12);
+  header.index = take_little<std::uint32_t>(bytes.data() + 20);
+  header.chunk_bytes = take_little<std::uint32_t>(bytes.data() + 24);
   return header;
 }
 
@@ -72,17 +69,16 @@ Result<void> ChunkAssembler::check(const Open* open, const ChunkHeader& header,
     return failure(ErrorCode::corrupt, fmt::format("accept chunk {} of message {}: {}",
                                                    header.index, header.message, why));
   };
-  if (header.kind != ChunkKind::chunk) return refuse("the header announces no chunk");
   if (header.chunk_bytes < ChunkLimits::min_chunk_bytes ||
       header.chunk_bytes > limits_.chunk_bytes) {
     return refuse(fmt::format("chunks have {} to {} bytes, this one {}",
                               ChunkLimits::min_chunk_bytes, limits_.chunk_bytes,
                               header.chunk_bytes));
   }
-  if (header.message_bytes <= header.chunk_bytes ||
+  if (header.message_bytes <= ChunkLimits::frame_bytes ||
       header.message_bytes > limits_.max_message_bytes) {
     return refuse(fmt::format("messages in chunks have {} to {} bytes, this one {}",
-                              header.chunk_bytes + std::uint64_t{1}, limits_.max_message_bytes,
+                              ChunkLimits::frame_bytes + 1, limits_.max_message_bytes,
                               header.message_bytes));
   }
   if (open == nullptr && header.index != 0) return refuse("expected chunk 0");
@@ -97,53 +93,50 @@ Result<void> ChunkAssembler::check(const Open* open, const ChunkHeader& header,
   return {};
 }
 
-std::size_t ChunkAssembler::capacity_with(const Open* open, const ChunkHeader& header,
-                                          std::size_t payload) {
-  if (open == nullptr) return payload;
-  const std::size_t needed = open->bytes.size() + payload;
-  if (needed <= open->bytes.capacity()) return open->bytes.capacity();
-  return std::min<std::size_t>(header.message_bytes, std::max(needed, 2 * open->bytes.capacity()));
-}
-
 std::optional<std::uint64_t> ChunkAssembler::excess(std::uint64_t connection,
                                                     const ChunkHeader& header) const {
   const Open* const open = find(connection);
   if (!check(open, header, header.payload_bytes())) return std::nullopt;  // add() refuses it
-  const std::size_t before = open == nullptr ? 0 : open->bytes.capacity();
-  const std::size_t after = capacity_with(open, header, header.payload_bytes());
-  if (open_bytes_ - before + after <= limits_.max_open_bytes) return std::nullopt;
+  if (open_bytes_ + header.payload_bytes() <= limits_.max_open_bytes) return std::nullopt;
   const auto stalest = std::min_element(
       open_.begin(), open_.end(),
       [](const auto& a, const auto& b) { return a.second.last_chunk < b.second.last_chunk; });
   return stalest == open_.end() ? connection : stalest->first;
 }
 
-Result<std::optional<std::vector<std::byte>>> ChunkAssembler::add(
-    std::uint64_t connection, const ChunkHeader& header, std::span<const std::byte> payload,
-    std::uint64_t tick) {
-  if (auto good = check(find(connection), header, payload.size()); !good) return good.error();
+Result<bool> ChunkAssembler::add(std::uint64_t connection, const ChunkHeader& header,
+                                 Frames& frames, std::uint64_t tick) {
+  std::size_t payload = 0;
+  for (const zmq::message_t& frame : frames) payload += frame.size();
+  if (auto good = check(find(connection), header, payload); !good) return good.error();
   Open& open = open_[connection];
-  const std::size_t before = open.bytes.capacity();
-  open.bytes.reserve(capacity_with(before == 0 ? nullptr : &open, header, payload.size()));
-  open.bytes.insert(open.bytes.end(), payload.begin(), payload.end());
-  open_bytes_ += open.bytes.capacity() - before;
-  if (open.bytes.size() == header.message_bytes) {
-    std::optional<std::vector<std::byte>> whole(std::move(open.bytes));
-    open_bytes_ -= whole->capacity();
-    open_.erase(connection);
-    return whole;
-  }
+  std::move(frames.begin(), frames.end(), std::back_inserter(open.frames));
+  frames.clear();
+  open.bytes += payload;
+  open_bytes_ += payload;
   open.next = header;
   ++open.next.index;
   open.last_tick = tick;
   open.last_chunk = ++chunks_;
-  return std::optional<std::vector<std::byte>>();
+  return open.bytes == header.message_bytes;
+}
+
+void ChunkAssembler::take(std::uint64_t connection, std::vector<std::byte>& message) {
+  const auto at = open_.find(connection);
+  MOBULA_CHECK(at != open_.end(), "a complete message in chunks");
+  message.clear();
+  message.reserve(at->second.bytes);
+  for (const zmq::message_t& frame : at->second.frames) {
+    const auto* const bytes = frame.data<std::byte>();
+    message.insert(message.end(), bytes, bytes + frame.size());
+  }
+  drop(connection);
 }
 
 void ChunkAssembler::drop(std::uint64_t connection) {
   const auto at = open_.find(connection);
   if (at == open_.end()) return;
-  open_bytes_ -= at->second.bytes.capacity();
+  open_bytes_ -= at->second.bytes;
   open_.erase(at);
 }
 

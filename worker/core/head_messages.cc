@@ -143,7 +143,9 @@ void WorkerCore::Parts::on(ExecutorPrinted& event) {
 void WorkerCore::Parts::on(PeersChanged& message) {
   PeersDead dead;
   dead.processes = std::move(message.dead_processes);
+  // Executors end with their agent. A head that has restarted since then names only the agent.
   const auto lose = [&](ProcessId incarnation) {
+    dead.processes.push_back(incarnation);
     const auto node = peers.dead(incarnation);
     if (!node) return;
     node_died(*node);

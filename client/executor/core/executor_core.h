@@ -59,6 +59,7 @@ class ExecutorCore {
  private:
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
+    ProcessId agent;                // see CallerAdmitted
     std::uint64_t last_number = 0;  // highest call number received
     std::uint64_t round = 1;        // one more than the count of refused calls
     // By group: its calls of earlier rounds are returned. Grows with the first refused call.
@@ -88,6 +89,7 @@ class ExecutorCore {
 
   void on(const Assigned& event);
   void on(ReceivedFromCaller& event);
+  void on(const CallerAdmitted& event);
   void on(const CallerGone& event);
   void on(const ArgumentsFetched& event);
   void on(CallFinished& event);
@@ -108,6 +110,7 @@ class ExecutorCore {
   void on(ProcessId caller, ReplyClaimed& message);
   void on(ProcessId caller, ItemsTaken& message);
 
+  void drop_caller(ProcessId id);
   using QueuePosition = Table<std::uint64_t, CallRow>::iterator;
   void admit(CallRow row);
   void refuse_group(const CallRow& row);

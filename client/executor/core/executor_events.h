@@ -28,10 +28,18 @@ struct ReceivedFromCaller {
   MOBULA_FIELDS(caller, frame);
   friend bool operator==(const ReceivedFromCaller&, const ReceivedFromCaller&) = default;
 };
+// A process is dead, for example a caller, or the agent of several callers.
 struct CallerGone {
   ProcessId caller;
   MOBULA_FIELDS(caller);
   friend bool operator==(const CallerGone&, const CallerGone&) = default;
+};
+// A caller connected with a ticket. An executor ends with its agent, a driver does not.
+struct CallerAdmitted {
+  ProcessId caller;
+  ProcessId agent;  // incarnation of its agent; empty for a driver
+  MOBULA_FIELDS(caller, agent);
+  friend bool operator==(const CallerAdmitted&, const CallerAdmitted&) = default;
 };
 // The refs of FetchArguments can be read, or one of them never will be.
 struct ArgumentsFetched {
@@ -125,9 +133,9 @@ struct ShareExceeded {
   MOBULA_FIELDS(text);
   friend bool operator==(const ShareExceeded&, const ShareExceeded&) = default;
 };
-using Event =
-    std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
-                 CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
-                 SubmittedPending, SubmittedDone, ActorDestroyed, NameReleased, ItemGiven>;
+using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
+                           CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
+                           SubmittedPending, SubmittedDone, ActorDestroyed, NameReleased, ItemGiven,
+                           CallerAdmitted>;
 
 }  // namespace mobula::internal::executor

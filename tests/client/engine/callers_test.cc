@@ -32,7 +32,7 @@ class CallersTest : public testing::Test {
     of_agent.expires_ms = agents_end_ms;
     of_agent.admitted_as = admitted_as;
     Ticket own;
-    own.principal.role = Role::driver;
+    own.principal.role = role;
     own.principal.job = JobId::of(1);
     own.process = ProcessId::of(process);
     own.node = NodeId::of(1);
@@ -50,6 +50,7 @@ class CallersTest : public testing::Test {
                          now_ms);
   }
 
+  Role role = Role::driver;
   const SigningKeys head = SigningKeys::generate();
   const SigningKeys agent = SigningKeys::generate();
   Callers callers{head.public_key, JobId::of(1), false};
@@ -69,6 +70,18 @@ TEST_F(CallersTest, KeyRevoked_DisconnectsAndRejectsCaller) {
     EXPECT_THAT(again.error().text, HasSubstr("revoked"));
   }
   EXPECT_THAT(callers.cut({"token:aa"}), IsEmpty());
+}
+
+TEST_F(CallersTest, AgentDied_DropsItsExecutorsOnly) {
+  ASSERT_TRUE(greets(1, 20, ticket(20, "token:aa")).ok());
+  role = Role::executor;
+  ASSERT_TRUE(greets(2, 21, ticket(21, "token:aa")).ok());
+  EXPECT_EQ(callers.agent_of(PeerHandle{1}), ProcessId());
+  EXPECT_EQ(callers.agent_of(PeerHandle{2}), ProcessId::of(7));
+  callers.dead(ProcessId::of(7));
+  EXPECT_NE(callers.find(PeerHandle{1}), nullptr);
+  EXPECT_EQ(callers.find(PeerHandle{2}), nullptr);
+  EXPECT_FALSE(callers.connection_of(ProcessId::of(21)));
 }
 
 TEST_F(CallersTest, AgentTicketExpired_RejectsCaller) {

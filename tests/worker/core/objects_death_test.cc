@@ -514,6 +514,7 @@ TEST_F(ObjectDeathsTest, NewIncarnation_MeansDeathOfPreviousOne) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   world_.die(other_);
+  const ProcessId dead = other_.address().incarnation;
   PeersChanged news;
   news.present = {other_.address()};
   news.present[0].incarnation = ProcessId::of(4242);
@@ -521,6 +522,8 @@ TEST_F(ObjectDeathsTest, NewIncarnation_MeansDeathOfPreviousOne) {
   settle();
   EXPECT_TRUE(home_.core().objects().find(value)->nodes.empty());
   EXPECT_EQ(home_.received<PeersDead>(1).at(0).nodes, (std::vector<NodeId>{other_.node()}));
+  EXPECT_EQ(home_.received<PeersDead>(1).at(0).processes, (std::vector<ProcessId>{dead}))
+      << "executors of the node may be callers here";
 }
 
 TEST_F(ObjectDeathsTest, ReportsReplicasAndQueriesToNewHead) {

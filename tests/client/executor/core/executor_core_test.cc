@@ -467,6 +467,26 @@ TEST_F(Executor, DropsCallsOfDeadCaller) {
   EXPECT_EQ(order().back(), TaskId::of(201));
 }
 
+// After a restart, the head reports the agent of a dead node, and not its processes.
+TEST_F(Executor, AgentOfCallersDied_DropsTheirCalls) {
+  be_actor();
+  running_.clear();
+  const ProcessId agent = ProcessId::of(70);
+  step(CallerAdmitted{ProcessId::of(1), agent});
+  step(CallerAdmitted{ProcessId::of(2), {}});  // a driver of the same node
+  step(CallerAdmitted{ProcessId::of(3), agent});
+  step(CallerAdmitted{ProcessId::of(4), ProcessId::of(71)});
+  push(1, 1);
+  push(1, 2);
+  push(2, 1);
+  push(3, 1);
+  push(4, 1);
+  step(CallerGone{agent});
+  EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
+  for (std::size_t i = 0; i < running_.size(); ++i) finish(running_[i].token);
+  EXPECT_EQ(order(), (std::vector<TaskId>{TaskId::of(101), TaskId::of(201), TaskId::of(401)}));
+}
+
 TEST_F(Executor, GracefulEnd_FinishesRunningCall) {
   be_task_executor();
   push(owner, 1);
