@@ -59,6 +59,8 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
+  if (message.kind == "experiment_report")
+    return state_read(message.request, parts_.experiments.report(job, message.argument));
   const char* task_verb = message.kind == "explain"  ? "explain"
                           : message.argument.empty() ? "list"
                                                      : "get";
@@ -92,6 +94,8 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
     return metrics_text(parts_);
   }
   if (verb == "list" && kind == "events") return events_json(parts_, argument);
+  if (verb == "list" && kind == "experiments") return parts_.experiments.list();
+  if (verb == "get" && kind == "experiments") return parts_.experiments.get(argument);
   if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "list") return list_json(parts_, kind);

@@ -451,6 +451,7 @@ std::string status_json(const HeadTables& parts) {
   }
   json["pending"] = std::move(pending);
   json["waiting"] = waiting_json(parts);
+  if (parts.experiments.size() > 0) json["experiments"] = parts.experiments.size();
   if (parts.fleet.is_current()) json["autoscaler"] = parts.fleet.line();
   json["warnings"] = Json::array();
   if (parts.nodes.recovering()) {
