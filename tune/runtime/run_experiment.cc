@@ -335,6 +335,8 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable,
                                          .stopper = std::move(prepared.stopper),
                                          .shape_of = prepared.shape_of});
   parts.reuses_processes = reuses_processes(trainable, options);
+  parts.searcher = prepared.search.name;
+  parts.scheduler = prepared.scheduler.name;
   const ExperimentCore& core = *parts.core;
   metrics.read(core);
   ExperimentRunner runner(trainable, options, std::move(parts));
