@@ -4,7 +4,8 @@
 //   real|integer NAME LOW HIGH STEP LOG / category NAME COUNT, each optionally: when PARENT INDEX
 //   ask                                 -> TRIAL NAME=VALUE...
 //   tell TRIAL VALUE...                 ends a trial; smaller values are better
-// Suggestions use the same random streams as a study of the library.
+// Suggestions use the random streams of a study of the library. SEARCHER with the ending `-numpy`
+// draws from two generators with the seed instead, as Optuna does.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -77,6 +79,11 @@ class Server {
  private:
   void begin(std::istringstream& words) {
     words >> searcher_ >> seed_ >> objectives_;
+    constexpr std::string_view ending = "-numpy";
+    as_numpy_ = searcher_.ends_with(ending);
+    if (as_numpy_) searcher_.resize(searcher_.size() - ending.size());
+    model_ = NumpyRandom(static_cast<std::uint32_t>(seed_));
+    startup_ = model_;
     space_ = {};
     search_.reset();
     next_ = 0;
@@ -128,7 +135,9 @@ class Server {
     if (!search_)
       search_ = make_searcher(searcher_, checked(SearchSpace::make(space_)), objectives_);
     NumpyRandom random(counter_stream(seed_, next_, StreamPurpose::suggestion));
-    const Suggestion suggestion = checked(search_->ask(next_, {random, random}));
+    const SearchRandom draws =
+        as_numpy_ ? SearchRandom{model_, startup_} : SearchRandom{random, random};
+    const Suggestion suggestion = checked(search_->ask(next_, draws));
     if (suggestion.kind != Suggestion::Kind::config) {
       fmt::print("{}\n", suggestion.kind == Suggestion::Kind::later ? "later" : "finished");
     } else {
@@ -158,6 +167,8 @@ class Server {
   Space space_;
   SearchAlgorithmPtr search_;
   TrialNumber next_ = 0;
+  bool as_numpy_ = false;
+  NumpyRandom model_, startup_;
 };
 
 }  // namespace

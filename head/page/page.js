@@ -791,7 +791,7 @@ list_view("actors", "Actors", "actors", {
     columns: [
       state_column(),
       { name: "Class", get: (row) => row.class_name },
-      { name: "Name", get: (row) => row.name },
+      { name: "Name", get: (row) => row.name, cls: "name" },
       id_column("Id", (row) => row.actor_id),
       id_column("Node", (row) => row.node_id),
       id_column("Job", (row) => row.job_id),

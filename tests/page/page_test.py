@@ -319,7 +319,7 @@ class Page(InABrowser):
         self.one("view-actors")
         self.holds("content", "Trainer")
         self.browser.find_element(By.TAG_NAME, "body").send_keys("/")
-        self.one("filter").send_keys("DEAD")
+        self.one("filter").send_keys("DEAD (anonymous namespace)::Trainer")
         self.wait(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "tbody tr")) == 1, "one row")
         self.one("filter").send_keys(Keys.ESCAPE)
         self.browser.find_element(By.TAG_NAME, "body").send_keys("j", Keys.ENTER)
