@@ -18,6 +18,7 @@ from definitions import BARS, PEERS, RAY, ROWS
 
 HERE = Path(__file__).resolve().parent
 TEMPLATE = HERE / "performance.md.in"
+TUNE = HERE / "tune_results.json"
 SPINNING = "round trip of two spinning processes"  # the floor that rows do not name
 
 
@@ -187,6 +188,24 @@ def skipped(results):
                      for peer, why in results["skipped"].items())
 
 
+def tune(found):
+    """Speed and results of Tune beside its peers, from the files that bench/tune_speed.py and tune_quality.py write."""
+    speed = []
+    for row in found["speed"]:
+        peer = f"{number(row['peer'])} {row['unit']} ({row['of']})" if "peer" in row else "–"
+        speed.append([row["name"], f"{number(row['mobula'])} {row['unit']}", peer, row["bar"] or "–"])
+
+    def side(quartiles):
+        low, middle, high = (f"{value:.3g}" for value in quartiles)
+        return f"{middle} ({low}–{high})"
+    quality = [[row["searcher"], row["task"], str(row["trials"]), side(row["mobula"]), side(row["peer"]),
+                f"{row['p_worse']:.3f}", f"{row['p_better']:.3f}"] for row in found["quality"]]
+    return "\n\n".join([
+        f"Measured on {found['date']} at a load average of {found['load']}.",
+        table_of(["figure", "Mobula", "peer", "bar"], speed), found["summary"],
+        table_of(["searcher", "function", "trials", "Mobula", "peer", "p worse", "p better"], quality)])
+
+
 def page(results, template):
     notes = {match[1]: " ".join(match[2].split())
              for match in re.finditer(r"<!-- note (\S+): (.*?) -->\n*", template, re.S)}
@@ -194,6 +213,7 @@ def page(results, template):
     parts = {
         "machine": machine(results), "table": table(results), "other_bars": other_bars(results),
         "grpc": grpc_table(results), "skipped": skipped(results),
+        "tune": tune(json.loads(TUNE.read_text(encoding="utf-8"))),
         "readings": "\n".join(filter(None, (reading(results, row, notes) for row in measured_rows(results)))),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)

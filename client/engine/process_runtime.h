@@ -75,6 +75,7 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<detail::NamedActor> get_actor(std::string_view name,
                                                std::string_view name_space) override;
   detail::Answer<std::vector<std::string>> list_named_actors() override;
+  detail::Done report_experiment(std::string_view report) override;
   detail::Answer<detail::RawId> create_group(const detail::GroupRequest& request) override;
   detail::Answer<detail::RawId> group_ready(detail::RawId group) override;
   detail::Done remove_group(detail::RawId group) override;

@@ -12,6 +12,7 @@ using detail::Answer;
 using Json = nlohmann::json;
 
 constexpr Duration head_timeout = 30s;
+constexpr Duration report_timeout = 5s;
 
 std::map<std::string, double> sums(const std::string& text, const char* column) {
   std::map<std::string, double> result;
@@ -55,6 +56,17 @@ Answer<std::string> ProcessRuntime::read_state(const std::string& kind,
                       read == nullptr ? "the head answered something else" : read->error);
   }
   return read->json;
+}
+
+detail::Done ProcessRuntime::report_experiment(std::string_view report) {
+  auto lock = engine_->lock();
+  auto answer = engine_->ask(lock, ReadState{0, "experiment_report", std::string(report)},
+                             monotonic_now() + report_timeout);
+  if (!answer) return query_error(answer.error());
+  const auto* read = std::get_if<ReadStateReply>(&*answer);
+  if (read != nullptr && read->error.empty()) return {};
+  return make_error(detail::ErrorKind::connection,
+                    read == nullptr ? "the head answered something else" : read->error);
 }
 
 Answer<std::vector<Node>> ProcessRuntime::nodes() {

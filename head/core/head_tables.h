@@ -9,6 +9,7 @@
 #include "head/core/actor_table.h"
 #include "head/core/event_log.h"
 #include "head/core/failed_tasks.h"
+#include "head/core/experiment_board.h"
 #include "head/core/fleet_board.h"
 #include "head/core/group_table.h"
 #include "head/core/head_counts.h"
@@ -95,6 +96,7 @@ struct HeadTables {
   NodeQuery node_questions{*this};
   TokenTable tokens{*this};
   FleetBoard fleet{*this};
+  ExperimentBoard experiments{*this};
   ChangePoll polls{*this};
   RejectionLog refusals;
   QueryRateLimiter rates{options.questions_at_once, options.questions_per_second};

@@ -40,9 +40,9 @@ function panel(title, note, ...body) {
 // ---- texts --------------------------------------------------------------------------------------
 
 const tones = {
-  ok: /^(ALIVE|RUNNING|READY|CREATED|SUCCEEDED|FINISHED|RESIDENT)$/,
+  ok: /^(ALIVE|RUNNING|READY|CREATED|SUCCEEDED|FINISHED|TERMINATED|RESIDENT)$/,
   bad: /^(DEAD|FAILED|ERROR|STOPPED|INFEASIBLE|UNREACHABLE|\(Infeasible\))/,
-  warn: /^(DRAINING|RESTARTING|SUSPECT|WARNING|PREEMPTING|RECALLED|STOPPING|RECOVERING|RESCHEDULING|STARTING|BLOCKED)/,
+  warn: /^(DRAINING|RESTARTING|SUSPECT|WARNING|PREEMPTING|RECALLED|STOPPING|RECOVERING|RESCHEDULING|STARTING|BLOCKED|PAUSED|INTERRUPTED)/,
   wait: /^(PENDING|SUBMITTED|\()/,
 };
 function tone(state) {
@@ -127,6 +127,8 @@ const sources = {
   transfers: { path: "transfers", period: 2 },
   timeline: { path: "timeline", period: 2 },
   logs: { path: "logs", period: 5 },
+  experiments: { path: "experiments", period: 2 },
+  experiment: { path: "", period: 2 }, // of the open view
 };
 const documents = {}; // by source: the latest document
 let seen = { epoch: 0, number: -1 }; // the head's number of changes
@@ -698,7 +700,8 @@ views.gpus = {
 function swatch(kind) {
   const node = el("i");
   node.style.background = { booked: "color-mix(in srgb, var(--accent) 30%, transparent)", memory: "color-mix(in srgb, var(--text) 55%, transparent)", over: "var(--bad)",
-    reserved: "repeating-linear-gradient(45deg, var(--wait) 0 2px, transparent 2px 5px)" }[kind];
+    reserved: "repeating-linear-gradient(45deg, var(--wait) 0 2px, transparent 2px 5px)",
+    trial: "color-mix(in srgb, var(--accent) 55%, transparent)", best: "var(--ok)" }[kind];
   return node;
 }
 
@@ -788,7 +791,7 @@ list_view("actors", "Actors", "actors", {
     columns: [
       state_column(),
       { name: "Class", get: (row) => row.class_name },
-      { name: "Name", get: (row) => row.name },
+      { name: "Name", get: (row) => row.name, cls: "name" },
       id_column("Id", (row) => row.actor_id),
       id_column("Node", (row) => row.node_id),
       id_column("Job", (row) => row.job_id),
@@ -1062,6 +1065,196 @@ list_view("events", "Events", "events", {
   },
 });
 
+// ---- experiments
+
+const trial_parts = [["terminated", "ok"], ["failed", "bad"], ["running", ""], ["paused", "warn"], ["pending", "wait"]];
+const figure = (value) => (value === undefined || value === null ? "–" : Number(value.toPrecision(6)).toString());
+
+function trial_progress(row) {
+  const begun = total(row.counts);
+  const all = Math.max(row.samples > 0 ? row.samples : 0, begun, 1);
+  const parts = trial_parts.map(([name, kind]) => [(row.counts[name] ?? 0) / all, kind]);
+  return bar(parts, `${count((row.counts.terminated ?? 0) + (row.counts.failed ?? 0))} / ${count(all)}`);
+}
+
+const trial_counts = (row) => trial_parts.filter(([name]) => row.counts[name]).map(([name]) => `${count(row.counts[name])} ${name}`).join(", ");
+const experiment_link = (name) => `#/experiment?${new URLSearchParams({ name })}`;
+
+list_view("experiments", "Experiments", "experiments", {
+  table: {
+    key: (row) => `${row.job_id} ${row.name}`, empty: "No experiment of Tune has reported to this head",
+    order: (a, b) => (b.state === "RUNNING") - (a.state === "RUNNING") || a.age_s - b.age_s,
+    open: (row) => (location.hash = experiment_link(row.name)),
+    columns: [
+      state_column(),
+      { name: "Experiment", get: (row) => row.name },
+      { name: "Trials", get: (row) => total(row.counts), mark: (row) => JSON.stringify([row.counts, row.samples]), cell: trial_progress },
+      { name: "Now", get: trial_counts, mark: (row) => trial_counts(row) + row.waiting,
+        cell: (row) => el("span", {}, el("span", { class: "lines", text: trial_counts(row).replaceAll(", ", "\n") }), row.waiting ? el("span", { class: "hint", text: `the next waits: ${row.waiting}` }) : null) },
+      { name: "Best", get: (row) => row.best?.value ?? "", cell: (row) => (row.best ? el("span", {}, el("b", { text: figure(row.best.value) }), el("span", { class: "hint", text: ` ${row.metric}` })) : "–"), cls: "nowrap" },
+      { name: "Parameters of the best trial", get: (row) => row.best?.config ?? "" },
+      { name: "Searcher, scheduler", get: (row) => [row.searcher, row.scheduler].filter(Boolean).join("\n"), cls: "lines" },
+      { name: "Time", get: (row) => row.elapsed_s, cell: (row) => duration(row.elapsed_s), cls: "num" },
+    ],
+  },
+});
+
+// The range of values with round marks: {low, high, marks, log}.
+function scale_of(values) {
+  let low = Math.min(...values);
+  let high = Math.max(...values);
+  if (low > 0 && high / low > 1000) {
+    const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+    const step = Math.ceil((last - first) / 6);
+    return { log: true, low: first, high: last, marks: Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, i) => first + i * step) };
+  }
+  if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+  const rough = (high - low) / 5;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * unit).find((each) => each >= rough);
+  const first = Math.floor(low / step);
+  const last = Math.ceil(high / step);
+  return { log: false, low: first * step, high: last * step, marks: Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step) };
+}
+
+// Values of trials by their number, and the best value so far. Returns the drawn points.
+function draw_trials(canvas, experiment) {
+  const { paint, width, height } = surface(canvas, 260);
+  const points = experiment.points;
+  canvas.dataset.points = String(points.length);
+  if (points.length === 0) return [];
+  const first = points[0][0];
+  const begins = experiment.curve.filter(([trial]) => trial <= first);
+  const curve = [...(begins.length ? [[first, begins.at(-1)[1]]] : []), ...experiment.curve.filter(([trial]) => trial > first)];
+  const scale = scale_of([...points, ...curve].map((point) => point[1]));
+  const last = Math.max(points.at(-1)[0], first + 1);
+  const text = scale.marks.map((mark) => (scale.log ? `1e${mark}` : figure(mark)));
+  paint.font = "11px system-ui, sans-serif";
+  const left = Math.max(...text.map((each) => paint.measureText(each).width)) + 24;
+  const [right, top, bottom] = [width - 16, 12, height - 26];
+  const x = (trial) => left + (right - left) * ((trial - first) / (last - first));
+  const y = (value) => bottom - (bottom - top) * (((scale.log ? Math.log10(value) : value) - scale.low) / (scale.high - scale.low));
+  paint.textBaseline = "middle";
+  scale.marks.forEach((mark, i) => {
+    const at = bottom - (bottom - top) * ((mark - scale.low) / (scale.high - scale.low));
+    paint.fillStyle = color("grid");
+    paint.fillRect(left, Math.round(at), right - left, 1);
+    paint.fillStyle = color("dim");
+    paint.textAlign = "right";
+    paint.fillText(text[i], left - 8, at);
+  });
+  const step = Math.max(1, scale_of([first, last]).marks[1] - scale_of([first, last]).marks[0]);
+  for (let trial = Math.ceil(first / step) * step; trial <= last; trial += step) {
+    paint.textAlign = "center";
+    paint.fillText(String(trial), x(trial), bottom + 14);
+  }
+  paint.strokeStyle = color("ok");
+  paint.lineWidth = 2;
+  paint.lineJoin = "round";
+  paint.beginPath();
+  curve.forEach(([trial, value], i) => {
+    if (i > 0) paint.lineTo(x(trial), y(curve[i - 1][1]));
+    paint[i ? "lineTo" : "moveTo"](x(trial), y(value));
+  });
+  if (curve.length) paint.lineTo(right, y(curve.at(-1)[1]));
+  paint.stroke();
+  const radius = points.length > 150 ? 2.5 : 3.5;
+  const drawn = points.map(([trial, value]) => ({ trial, value, x: x(trial), y: y(value) }));
+  for (const point of drawn) {
+    const best = point.trial === experiment.best?.trial;
+    paint.globalAlpha = best ? 1 : 0.55;
+    paint.fillStyle = color(best ? "ok" : "accent");
+    paint.beginPath();
+    paint.arc(point.x, point.y, best ? radius + 2 : radius, 0, 2 * Math.PI);
+    paint.fill();
+  }
+  paint.globalAlpha = 1;
+  return drawn;
+}
+
+// One experiment. It has no entry in the list of views.
+views.experiment = {
+  title: "Experiment",
+  of: "experiments",
+  sources: ["experiment"],
+  open: (params) => {
+    delete documents.experiment;
+    sources.experiment = { path: `experiments/${encodeURIComponent(params.get("name") ?? "")}`, period: 2 };
+  },
+  make: (params) => {
+    const figures = el("div", { class: "figures" });
+    const canvas = el("canvas", { "data-testid": "trials-canvas", "aria-label": "Values of the trials" });
+    const none = el("div", { class: "empty", text: "No trial has reported the metric yet" });
+    const title = el("h2");
+    const waits = el("div", { class: "warnings", hidden: true });
+    let drawn = [];
+    const nearest = (event) => {
+      const box = canvas.getBoundingClientRect();
+      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+      const distance = (each) => Math.hypot(each.x - x, each.y - y);
+      const point = drawn.reduce((best, each) => (!best || distance(each) < distance(best) ? each : best), null);
+      return point && distance(point) < 16 ? point : null;
+    };
+    const best_first = () => {
+      const sign = documents.experiment.mode === "max" ? -1 : 1;
+      const value = (row) => (row.value === undefined ? Infinity : sign * row.value);
+      return (a, b) => (a.state === "FAILED") - (b.state === "FAILED") || value(a) - value(b) || b.trial - a.trial;
+    };
+    const table = new Table({
+      key: (row) => row.trial, empty: "No trials",
+      open: ({ best, ...row }) => open_item(`Trial ${row.trial}${best ? ", the best" : ""}`, row),
+      columns: [
+        { name: "Trial", get: (row) => row.trial, mark: (row) => `${row.trial} ${row.best}`, cell: (row) => el("span", {}, String(row.trial), row.best ? " " : "", row.best ? badge("best", "ok") : ""), cls: "nowrap" },
+        state_column(),
+        { name: "Value", get: (row) => row.value ?? "", cell: (row) => figure(row.value), cls: "num" },
+        { name: "Iterations", get: (row) => row.iteration, cls: "num" },
+        { name: "Time", get: (row) => row.seconds ?? "", cell: (row) => duration(row.seconds), cls: "num" },
+        { name: "Node", get: (row) => row.node ?? "", cell: (row) => el("span", { class: "mono", text: brief(row.node), title: row.node ?? "" }), cls: "nowrap" },
+        { name: "Parameters", get: (row) => row.config ?? "" },
+        { name: "Error", get: (row) => row.error ?? "" },
+      ],
+    });
+    canvas.addEventListener("mousemove", (event) => {
+      const point = nearest(event);
+      show_tip(event, point && `trial ${point.trial}\n${documents.experiment.metric} ${figure(point.value)}`);
+    });
+    canvas.addEventListener("mouseleave", (event) => show_tip(event, ""));
+    canvas.addEventListener("click", (event) => {
+      const point = nearest(event);
+      const row = documents.experiment.trials.find((each) => each.trial === point?.trial);
+      if (row) open_item(`Trial ${row.trial}`, row);
+    });
+    const fact_of = (name, ...value) => el("div", {}, el("span", { class: "hint", text: name }), el("div", {}, ...value));
+    return {
+      search: table,
+      note: () => params.get("name") ?? "",
+      nodes: [
+        el("p", { class: "back" }, el("a", { href: "#/experiments", text: "← All experiments" })),
+        waits, el("section", { class: "panel" }, el("div", { class: "body figures-body" }, figures)),
+        el("section", { class: "panel stream" }, el("div", { class: "title" }, title,
+          el("span", { class: "note legend" }, el("span", {}, swatch("trial"), "trial"), el("span", {}, swatch("best"), "best so far"))), canvas, none),
+        panel("Trials", "the best, the running, and the latest failed ones", table.node),
+      ],
+      update: () => {
+        const now = documents.experiment;
+        title.textContent = `${now.metric || "metric"} by trial`;
+        waits.hidden = !now.waiting;
+        waits.textContent = now.waiting ? `The next trial waits: ${now.waiting}` : "";
+        figures.replaceChildren(
+          fact_of("State", badge(now.state)), fact_of("Trials", trial_progress(now)), fact_of("Now", trial_counts(now) || "–"),
+          fact_of(now.mode === "max" ? "Largest value" : "Least value", el("b", { class: "best", text: figure(now.best?.value) })),
+          fact_of("Parameters of the best trial", now.best?.config || "–"),
+          fact_of("Searcher", now.searcher || "–"), fact_of("Scheduler", now.scheduler || "–"), fact_of("Time", duration(now.elapsed_s)));
+        none.hidden = now.points.length > 0;
+        canvas.hidden = now.points.length === 0;
+        drawn = now.points.length ? draw_trials(canvas, now) : [];
+        table.order = best_first();
+        table.update(now.trials.map((row) => ({ ...row, best: row.trial === now.best?.trial })));
+      },
+    };
+  },
+};
+
 // ---- logs
 
 const log_tail = 64 * 1024;
@@ -1156,8 +1349,9 @@ views.logs = {
 
 // ---- routes -------------------------------------------------------------------------------------
 
-const order = ["overview", "gpus", "queue", "jobs", "actors", "groups", "tasks", "stream", "transfers", "logs", "events"];
-const key_of = (index) => "1234567890-"[index];
+const order = ["overview", "gpus", "queue", "jobs", "actors", "groups", "tasks", "stream", "transfers", "logs", "events", "experiments"];
+const keys = "1234567890-=";
+const key_of = (index) => keys[index];
 let view = null; // the open view: {name, made, sources, note, search}
 let paused = false;
 let theme = "";
@@ -1180,6 +1374,7 @@ function route() {
     delete documents[source]; // a closed view keeps no memory
     sources[source].next = 0;
   }
+  views[name].open?.(new URLSearchParams(query ?? ""));
   const made = views[name].make(new URLSearchParams(query ?? ""));
   view = { name, made, sources: views[name].sources, note: el("span", { class: "note" }), warnings: el("ul", { class: "warnings", "data-testid": "warnings", hidden: true }) };
   const search = made.search && el("span", { class: "tools" }, made.tools ?? null, el("input", { type: "search", placeholder: "Filter (/)", "aria-label": "Filter rows", "data-testid": "filter",
@@ -1188,7 +1383,7 @@ function route() {
   if (name === "logs") view.content.style.height = "100%";
   $("main").replaceChildren(el("div", { class: "head" }, el("h1", { text: views[name].title, "data-testid": `view-${name}` }), view.note, search), view.warnings, view.content);
   for (const link of $("nav").children) {
-    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === (views[name].of ?? name)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.title = `${views[name].title} – Mobula`;
@@ -1219,6 +1414,7 @@ function draw_top() {
   $("state").textContent = status.state;
   $("state").className = `badge ${tone(status.state)}`;
   const waiting = sum((status.waiting ?? []).map((each) => each.count));
+  $("nav").querySelector("[data-view=experiments]").hidden = !status.experiments;
   const badges = { queue: [waiting, "wait"], jobs: [status.jobs.FAILED, "bad"], actors: [status.actors.DEAD, ""] };
   for (const link of $("nav").children) {
     const [number, kind] = badges[link.dataset.view] ?? [];
@@ -1362,7 +1558,7 @@ function toggle_pause() {
 function toggle_help() {
   const help = $("help");
   if (help.open) return help.close();
-  const rows = [["1 … 0, -", "Open a view"], ["/", "Filter the rows"], ["j, k or ↓, ↑", "Next, previous row"], ["Enter", "Details of the row"], ["Esc", "Close details"],
+  const rows = [["1 … 0, -, =", "Open a view"], ["/", "Filter the rows"], ["j, k or ↓, ↑", "Next, previous row"], ["Enter", "Details of the row"], ["Esc", "Close details"],
     ["p", "Pause or resume updates"], ["t", "Light or dark theme"], ["?", "This list"]];
   help.replaceChildren(el("h1", { text: "Keyboard" }), el("dl", {}, rows.flatMap(([keys, text]) => [el("dt", {}, el("kbd", { text: keys })), el("dd", { text })])));
   help.showModal();
@@ -1383,7 +1579,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (typing || event.ctrlKey || event.metaKey || event.altKey || !signed_in) return;
-  const number = "1234567890-".indexOf(event.key);
+  const number = keys.indexOf(event.key);
   if (number >= 0 && event.key) location.hash = `#/${order[number]}`;
   else if (event.key === "/") $("main").querySelector("input[type=search]")?.focus();
   else if (event.key === "j" || event.key === "ArrowDown") move_row(1);
@@ -1395,7 +1591,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-$("nav").append(...order.map((name, index) => el("a", { href: `#/${name}`, "data-view": name, "data-testid": `nav-${name}` },
+$("nav").append(...order.map((name, index) => el("a", { href: `#/${name}`, "data-view": name, "data-testid": `nav-${name}`, hidden: name === "experiments" },
   el("span", { class: "label", text: views[name].title.replace("Placement groups", "Groups") }), el("span", { class: "count badge", hidden: true }), el("kbd", { text: key_of(index) }))));
 $("pause").addEventListener("click", toggle_pause);
 $("theme").addEventListener("click", toggle_theme);

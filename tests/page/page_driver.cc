@@ -2,10 +2,12 @@
 // actors, placement groups, and transfers. Names and output contain markup. Runs until its stdin
 // ends.
 #include <mobula/mobula.h>
+#include <mobula/tune.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
@@ -40,6 +42,51 @@ class Trainer {
  public:
   int step(int ms) { return work(ms); }
 };
+
+// Trials that end soon; every seventh fails.
+void train(const mobula::tune::Config& config) {
+  const double rate = std::log10(config.number("lr"));
+  const auto trial = mobula::tune::get_context().trial;
+  for (int step = 1; step <= 3; ++step) {
+    if (trial % 7 == 5 && step == 2) throw std::runtime_error("loss is <b>not a number</b>");
+    const double width = static_cast<double>(config.integer("width"));
+    mobula::tune::report(
+        {{"loss", std::pow(rate + 2.5, 2) + std::abs(width - 64) / 80 + 0.5 / step}});
+  }
+}
+
+// Trials that run until the driver ends.
+void train_long(const mobula::tune::Config& config) {
+  mobula::tune::report({{"accuracy", config.number("dropout")}});
+  std::this_thread::sleep_for(seconds(600));
+}
+
+mobula::tune::RunOptions experiment(const std::string& name, int samples) {
+  mobula::tune::RunOptions options{.num_samples = samples, .resources_per_trial = {{"cpu", 0.05}}};
+  options.name = name;
+  options.verbose = 0;
+  options.durability = mobula::tune::Durability::relaxed;
+  return options;
+}
+
+// Two experiments: one ends, and one waits for resources that no node has left.
+void search() {
+  namespace tune = mobula::tune;
+  auto options = experiment("width <b>search", 24);
+  options.metric = "loss";
+  options.space = {{"lr", tune::loguniform(1e-5, 1)}, {"width", tune::randint(8, 257)}};
+  options.search_alg = tune::TPESearch();
+  options.max_concurrent_trials = 4;
+  options.reuse_actors = tune::ReuseActors::always;
+  options.seed = 7;
+  tune::run<train>(options);
+  auto longer = experiment("dropout", 40);
+  longer.metric = "accuracy";
+  longer.mode = tune::Mode::max;
+  longer.space = {{"dropout", tune::uniform(0, 0.5)}};
+  longer.max_concurrent_trials = 3;
+  tune::run<train_long>(longer);
+}
 
 bool stdin_ended() {
   pollfd input{STDIN_FILENO, POLLIN, 0};
@@ -86,6 +133,7 @@ int main(int argc, char** argv) {
                           .remote(600'000));
   }
 
+  std::thread(search).detach();  // the process ends by a signal
   std::cout << "ready" << std::endl;
   constexpr const char* names[] = {"load", "augment", "forward", hostile_name};
   for (int round = 0; !stdin_ended(); ++round) {

@@ -30,7 +30,7 @@ except ImportError:
 MOBULA, DRIVER, FAKE_NVML, PICTURES = [os.path.abspath(path) for path in sys.argv[1:5]]
 BROWSER, BROWSER_DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 PATIENCE = 90  # seconds; the machine may be busy
-VIEWS = ["overview", "gpus", "queue", "jobs", "actors", "groups", "tasks", "stream", "transfers", "logs", "events"]
+VIEWS = ["overview", "gpus", "queue", "jobs", "actors", "groups", "tasks", "stream", "transfers", "logs", "events", "experiments"]
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 SCRIPT = "<script>document.title='owned'</script>"
 NOTE_VIOLATIONS = """
@@ -61,7 +61,8 @@ class Cluster:
                 file.write(f"gpu|NVIDIA H100 80GB HBM3|GPU-{i}abc|85899345920|00000000:{i + 1}A:00.0|0\n")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         self.env.update(MOBULA_STATE_DIR=os.path.join(folder, "state"), LC_ALL="C.UTF-8",
-                        MOBULA_NVML_LIBRARY=FAKE_NVML, FAKE_NVML_FILE=gpus)
+                        MOBULA_NVML_LIBRARY=FAKE_NVML, FAKE_NVML_FILE=gpus,
+                        MOBULA_TUNE_STORAGE=os.path.join(folder, "tune"))
         self.other = dict(self.env, MOBULA_STATE_DIR=os.path.join(folder, "other"))
 
     def start(self):
@@ -191,6 +192,7 @@ class Page(InABrowser):
             "transfers": ["FINISHED", "4.0 MiB"],
             "logs": ["agent", "head"],
             "events": ["NODE_JOINED"],
+            "experiments": ["width <b>search", "FINISHED", "24 / 24", "TPESearch", "dropout", "RUNNING", "3 running"],
         }
         for view in VIEWS[1:] + VIEWS[:1]:
             with self.subTest(view):
@@ -199,6 +201,9 @@ class Page(InABrowser):
                 if view == "overview":  # charts need two samples
                     self.wait(lambda: "–" not in self.text_of("card-cpu-in-use"), "a rate")
                 self.picture(view)
+                self.browser.find_element(By.TAG_NAME, "body").send_keys("t")
+                self.picture(f"{view}-dark")
+                self.browser.find_element(By.TAG_NAME, "body").send_keys("t")
         self.assertEqual(self.browser.title, "Overview – Mobula")
 
     def test_charts_begin_before_the_page_opens(self):
@@ -233,6 +238,24 @@ class Page(InABrowser):
         self.browser.execute_script("document.querySelector('[data-testid=gpu]').click()")
         self.holds("holders", "job")
         self.picture("gpu-details")
+
+    def test_experiment_shows_its_trials(self):
+        self.sign_in()
+        self.wait(lambda: self.all("nav-experiments")[0].is_displayed(), "the entry of experiments")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys("=")
+        self.holds("content", "24 / 24")
+        self.row("width <b>search")
+        self.one("view-experiment")
+        self.holds("content", "loss by trial", "best", "FAILED", "loss is <b>not a number</b>", "lr=")
+        points = "return Number(document.querySelector('[data-testid=trials-canvas]').dataset.points)"
+        self.wait(lambda: self.browser.execute_script(points) == 21, "a point for each trial that has a result")
+        self.assertEqual(self.all("nav-experiments")[0].get_attribute("aria-current"), "page")
+        self.picture("experiment")
+        self.row("not a number")
+        self.holds("drawer", "FAILED", "loss is <b>not a number</b>")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys("t")
+        self.picture("experiment-dark")
+        self.assertEqual(self.browser.find_elements(By.CSS_SELECTOR, "main b b, #drawer b"), [])
 
     def test_markup_stays_text(self):
         self.sign_in()
@@ -296,7 +319,7 @@ class Page(InABrowser):
         self.one("view-actors")
         self.holds("content", "Trainer")
         self.browser.find_element(By.TAG_NAME, "body").send_keys("/")
-        self.one("filter").send_keys("DEAD")
+        self.one("filter").send_keys("DEAD (anonymous namespace)::Trainer")
         self.wait(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "tbody tr")) == 1, "one row")
         self.one("filter").send_keys(Keys.ESCAPE)
         self.browser.find_element(By.TAG_NAME, "body").send_keys("j", Keys.ENTER)
@@ -309,10 +332,8 @@ class Page(InABrowser):
         self.assertEqual(self.browser.execute_script(theme), "dark")
         self.one("view-overview")
         self.one("content")
-        self.picture("overview-dark")
         self.browser.find_element(By.TAG_NAME, "body").send_keys("8")
         self.holds("content", "forward")
-        self.picture("stream-dark")
 
     def test_values_follow_the_cluster(self):
         self.sign_in()

@@ -10,6 +10,7 @@
 #include <set>
 #include <variant>
 
+#include <mobula/detail/runtime.h>
 #include <mobula/errors.h>
 #include <mobula/get.h>
 
@@ -56,7 +57,10 @@ ExperimentRunner::ExperimentRunner(const api::detail::Trainable& trainable,
               .metric = options.metric,
               .mode = core_mode(options.mode),
               .verbose = options.verbose,
-              .terminal = ::isatty(STDERR_FILENO) == 1}) {}
+              .terminal = ::isatty(STDERR_FILENO) == 1}),
+      reporter_([runtime = mobula::detail::runtime()](const std::string& report) {
+        (void)runtime->report_experiment(report);  // the next report has everything
+      }) {}
 
 ExperimentRunner::~ExperimentRunner() {
   for (auto& [number, row] : groups_) {
@@ -89,6 +93,7 @@ api::ResultGrid ExperimentRunner::run() {
   // A trial that was killed may have left a part of a checkpoint.
   remove_unknown_checkpoints();
   show(true);
+  report_progress(true);
   if (core_.search_ended_early() && options_.verbose >= 1)
     fmt::print(stderr, "tune: {}: the search algorithm finished after {} of {} samples\n",
                parts_.place.name, core_.trials().size(), options_.num_samples);
@@ -153,6 +158,7 @@ void ExperimentRunner::loop() {
     if (parts_.log->failed())
       throw Error(fmt::format("tune: experiment {}: {}", parts_.place.name, parts_.log->problem()));
     show(false);
+    report_progress(false);
     wait();
   }
 }

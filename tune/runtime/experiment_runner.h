@@ -19,6 +19,7 @@
 #include "tune/api/scheduler_recipe.h"
 #include "tune/core/experiment/experiment_core.h"
 #include "tune/runtime/experiment_log.h"
+#include "tune/runtime/experiment_reporter.h"
 #include "tune/runtime/progress_table.h"
 
 namespace mobula::internal::tune {
@@ -30,6 +31,7 @@ struct RunnerParts {
   bool resumed = false;         // the log has events of an earlier process
   std::int64_t created_ms = 0;  // wall-clock time of the first event
   bool reuses_processes = false;
+  std::string searcher = {}, scheduler = {};  // names
 };
 
 class ExperimentRunner {
@@ -110,6 +112,7 @@ class ExperimentRunner {
   std::string waiting_reason();
   void store_waiting_reason();
   void show(bool last);
+  void report_progress(bool last);
   mobula::tune::ResultGrid results() const;
   double now_s() const;
 
@@ -133,6 +136,8 @@ class ExperimentRunner {
   Clock::time_point next_tick_ = {};
   std::string reason_, stored_reason_;
   Clock::time_point reason_at_ = {};
+  Clock::time_point next_report_ = {};
+  ExperimentReporter reporter_;
 };
 
 }  // namespace mobula::internal::tune

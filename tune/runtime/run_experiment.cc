@@ -471,6 +471,8 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)
     fmt::print(stderr, "tune: {}\n", warning);
+  parts.searcher = prepared.search.name;
+  parts.scheduler = prepared.scheduler.name;
   parts.core = make_core(prepared);
   const ExperimentCore& core = *parts.core;
   parts.reuses_processes = reuses_processes(trainable, options);

@@ -12,6 +12,7 @@
 
 #include "tune/api/core_values.h"
 #include "tune/runtime/experiment_runner.h"
+#include "tune/runtime/experiment_summary.h"
 
 namespace mobula::tune {
 
@@ -93,6 +94,8 @@ std::vector<TrialResult> ResultGrid::front() const {
 namespace mobula::internal::tune {
 namespace {
 
+constexpr std::chrono::seconds report_interval(2);
+
 void call_each(const std::vector<api::CallbackPtr>& callbacks, const char* name,
                const std::function<void(api::Callback&)>& call) {
   for (const api::CallbackPtr& callback : callbacks) {
@@ -153,6 +156,25 @@ std::string ExperimentRunner::end_reason() const {
   if (!core_.search_ended_early()) return {};
   return fmt::format("the search algorithm finished after {} of {} samples", core_.trials().size(),
                      options_.num_samples);
+}
+
+// Reports at most every 2 s, and so that the summaries take at most a fiftieth of the time.
+void ExperimentRunner::report_progress(bool last) {
+  const auto began = Clock::now();
+  if (!last && began < next_report_) return;
+  reporter_.publish(experiment_summary(core_,
+                                       {.name = parts_.place.name,
+                                        .metric = options_.metric,
+                                        .mode = core_mode(options_.mode),
+                                        .searcher = parts_.searcher,
+                                        .scheduler = parts_.scheduler,
+                                        .samples = options_.num_samples,
+                                        .elapsed_s = now_s(),
+                                        .waiting = last ? std::string() : waiting_reason(),
+                                        .finished = last},
+                                       node_of_));
+  const auto now = Clock::now();
+  next_report_ = std::max(began + report_interval, now + 50 * (now - began));
 }
 
 // The reason why the next trial waits, as the cluster reports it.

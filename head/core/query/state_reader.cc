@@ -59,6 +59,8 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
     if (started) return std::nullopt;
     return state_read(message.request, started.error());
   }
+  if (message.kind == "experiment_report")
+    return state_read(message.request, tables_.experiments.report(job, message.argument));
   const char* task_verb = message.kind == "explain"  ? "explain"
                           : message.argument.empty() ? "list"
                                                      : "get";
@@ -93,6 +95,8 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
     return metrics_text(tables_);
   }
   if (verb == "list" && kind == "events") return events_json(tables_, argument);
+  if (verb == "list" && kind == "experiments") return tables_.experiments.list();
+  if (verb == "get" && kind == "experiments") return tables_.experiments.get(argument);
   if (verb == "list" && kind == "named_actors") return named_actors_json(tables_, argument);
   if (verb == "named_actors") return named_actors_json(tables_, argument);
   if (verb == "list") return list_json(tables_, kind);

@@ -464,6 +464,7 @@ std::string status_json(const HeadTables& tables) {
   }
   json["pending"] = std::move(pending);
   json["waiting"] = waiting_json(tables);
+  if (tables.experiments.size() > 0) json["experiments"] = tables.experiments.size();
   if (tables.fleet.is_current()) json["autoscaler"] = tables.fleet.line();
   json["warnings"] = Json::array();
   if (tables.nodes.recovering()) {

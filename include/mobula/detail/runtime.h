@@ -181,6 +181,8 @@ class MOBULA_API Runtime {
     if (auto failed = get(objects, request, values)) return *std::move(failed);
     return objects.size();
   }
+  // Sends the progress of a Tune experiment, a JSON object, to the head for its page.
+  virtual Done report_experiment(std::string_view /*report*/) { return {}; }
 };
 
 // Throws NotInitializedError if no runtime is installed.
