@@ -114,6 +114,19 @@ void add_course(Json& json, const HeadTables& parts, const Job& job) {
   json["reason"] = waiting_reason(parts, parts.actors.find(SubmissionTable::entry_of(row->job)));
 }
 
+std::string language_of(const Job& job) {
+  return job.start.language.empty() ? "c++" : job.start.language;
+}
+
+// Count of running jobs by the language of their drivers.
+Json running_languages(const HeadTables& parts) {
+  std::map<std::string, std::int64_t> languages;
+  for (const auto& [id, job] : parts.jobs.rows()) {
+    if (job.end == JobEnd::runs) ++languages[language_of(job)];
+  }
+  return languages;
+}
+
 Json job_json(const HeadTables& parts, const Job& job) {
   Json quota = Json::object();
   for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
@@ -125,6 +138,7 @@ Json job_json(const HeadTables& parts, const Job& job) {
                {"state", state_of(parts, job)},
                {"name", job.start.name},
                {"name_space", job.name_space},
+               {"language", language_of(job)},
                {"driver", job.start.driver.hex()},
                {"node_id", id_json(job.node)}};
   add_course(json, parts, job);
@@ -428,6 +442,7 @@ std::string status_json(const HeadTables& parts) {
   json["resources"] = use_json(parts.scheduler.cluster_use());
   json["gpus"] = gpus_json(parts.nodes);
   json["jobs"] = counts.jobs;
+  json["languages"] = running_languages(parts);
   json["actors"] = counts.actors;
   json["leases"] = parts.slots.rows().size();
   json["transfers"] = counts_json(parts.transfer_counts.of_cluster());
