@@ -240,6 +240,18 @@ std::string fabrics_text(const Json& fabrics) {
   return text.empty() ? text : text + "; other traffic is encrypted\n";
 }
 
+// Counts of running jobs by language; empty if all drivers are C++ programs.
+std::string languages_text(const Json& languages) {
+  std::string text;
+  bool others = false;
+  for (const auto& [language, count] : languages.items()) {
+    others |= language != "c++";
+    text += fmt::format("{}{} {}", text.empty() ? "languages: " : ", ", json_text(count),
+                        printable(language));
+  }
+  return others ? text + "\n" : "";
+}
+
 }  // namespace
 
 // Such characters occur only within strings.
@@ -294,6 +306,7 @@ std::string format_status(const Json& status, bool colored) {
     if (status.contains(kind))
       text += fmt::format("{}: {}\n", kind, counts_text(status[kind], colored));
   }
+  text += languages_text(status.value("languages", Json::object()));
   text += fmt::format("leases: {}\n", cell_at(status, "leases"));
   const Json preemption = status.value("preemption", Json::object());
   if (preemption.value("policy", "off") != "off") {

@@ -44,11 +44,18 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason"}};
   }
   if (kind == "jobs") {
-    return {
-        {"JOB_ID", "job_id"},       {"STATE", "state"},         {"NAME", "name"},
-        {"NODE_ID", "node_id"},     {"PRIORITY", "priority"},   {"HELD", "held"},
-        {"QUOTA", "quota"},         {"WEIGHT", "weight", true}, {"NAME_SPACE", "name_space", true},
-        {"DRIVER", "driver", true}, {"REASON", "reason"}};
+    return {{"JOB_ID", "job_id"},
+            {"STATE", "state"},
+            {"NAME", "name"},
+            {"NODE_ID", "node_id"},
+            {"PRIORITY", "priority"},
+            {"HELD", "held"},
+            {"QUOTA", "quota"},
+            {"WEIGHT", "weight", true},
+            {"NAME_SPACE", "name_space", true},
+            {"LANGUAGE", "language", true},
+            {"DRIVER", "driver", true},
+            {"REASON", "reason"}};
   }
   if (kind == "actors") {
     return {{"ACTOR_ID", "actor_id"},       {"STATE", "state"},

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/stderr_queue.h"
 #include "client/api/interruption.h"
+#include "client/api/language_host.h"
 #include "client/engine/conversion.h"
 #include "mobula/detail/registry.h"
 #include "protocol/codec/messages.h"
@@ -133,6 +134,7 @@ client::Attached DriverSession::attached_of(const DriverAttached& attached) cons
   job.local_cluster = is_own();
   job.show_output = options_.show_output;
   job.terms = options_.terms;
+  if (const auto* host = client::language_host()) job.language = host->language;
   return event;
 }
 

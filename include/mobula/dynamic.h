@@ -212,7 +212,7 @@ struct Host {
   std::function<void()> assigned = {};
   // Before a planned exit, on the main thread of an executor, for at most 0.5 s.
   std::function<void()> leave = {};
-  std::string language = {};  // in error messages: "python 3.12 cp312"
+  std::string language = {};  // in error messages and in status: "python 3.12 cp312"
 };
 
 // The program of the executors of a driver, in place of its own command line and files.

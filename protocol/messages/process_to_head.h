@@ -37,8 +37,9 @@ struct StartJob {
   bool local_cluster = false;   // started by init: an infeasible request fails immediately
   bool show_output = true;      // the driver prints the output of executors
   JobTerms terms{};
+  std::string language;  // language of the driver's host, as "python 3.12"; empty: C++
   MOBULA_FIELDS(job, driver, name, name_space, program, env, started_ms, local_cluster, show_output,
-                terms);
+                terms, language);
   friend bool operator==(const StartJob&, const StartJob&) = default;
 };
 

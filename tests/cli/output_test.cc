@@ -129,6 +129,15 @@ TEST(Output, AlignsNumbersRight) {
             "jobs   RUNNING   1234\n");
 }
 
+TEST(Output, ShowsOtherLanguagesInStatus) {
+  Json status = {{"leases", 0}, {"languages", {{"c++", 2}, {"python 3.12 cp312", 1}}}};
+  EXPECT_NE(format_status(status).find("languages: 2 c++, 1 python 3.12 cp312\nleases: 0"),
+            std::string::npos)
+      << format_status(status);
+  status["languages"].erase("python 3.12 cp312");
+  EXPECT_EQ(format_status(status).find("languages"), std::string::npos);
+}
+
 TEST(Output, EscapesControlsInStatus) {
   const Json status = Json::parse(
       R"({"cluster_name": "c\u001b]0;x\u0007", "state": "RUNNING", "address": "a\u009b:1", "epoch": 1,

@@ -343,6 +343,8 @@ TEST(Untyped, ToolsShowGivenNames) {
   const auto waiting = submit({.name = "wants much"}, {.num_cpus = 4000}, {})[0];
   shows("list actors -o json", "\"Counter\"");
   shows("list tasks -o json", "\"until cancelled\"");
+  shows("list jobs -o json", "\"test 1.0\"");
+  shows("status", "1 test 1.0");
   shows("list tasks -o json", "\"wants much\"");
   const std::string access = " --address " + address_of_cluster() + " --key " + key;
   // The exit code of a task that can never run is 6.

@@ -114,6 +114,19 @@ void add_course(Json& json, const HeadTables& tables, const Job& job) {
   json["reason"] = waiting_reason(tables, tables.actors.find(SubmissionTable::entry_of(row->job)));
 }
 
+std::string language_of(const Job& job) {
+  return job.start.language.empty() ? "c++" : job.start.language;
+}
+
+// Count of running jobs by the language of their drivers.
+Json running_languages(const HeadTables& tables) {
+  std::map<std::string, std::int64_t> languages;
+  for (const auto& [id, job] : tables.jobs.rows()) {
+    if (job.end == JobEnd::runs) ++languages[language_of(job)];
+  }
+  return languages;
+}
+
 Json job_json(const HeadTables& tables, const Job& job) {
   Json quota = Json::object();
   for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
@@ -125,6 +138,7 @@ Json job_json(const HeadTables& tables, const Job& job) {
                {"state", state_of(tables, job)},
                {"name", job.start.name},
                {"name_space", job.name_space},
+               {"language", language_of(job)},
                {"driver", job.start.driver.hex()},
                {"node_id", id_json(job.node)}};
   add_course(json, tables, job);
@@ -441,6 +455,7 @@ std::string status_json(const HeadTables& tables) {
   json["resources"] = use_json(tables.scheduler.cluster_use());
   json["gpus"] = gpus_json(tables.nodes);
   json["jobs"] = counts.jobs;
+  json["languages"] = running_languages(tables);
   json["actors"] = counts.actors;
   json["leases"] = tables.slots.rows().size();
   json["transfers"] = counts_json(tables.transfer_counts.of_cluster());

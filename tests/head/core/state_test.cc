@@ -85,6 +85,17 @@ TEST_F(State, ListsJobsLeasesExecutorsAndDemandClasses) {
   EXPECT_EQ(demands["items"][0]["name"], "square");
 }
 
+TEST_F(State, ReportsLanguagesOfRunningJobs) {
+  StartJob start = cluster.job_of(2);
+  start.language = "python 3.12 cp312";
+  cluster.from_driver(agent, 2, start);
+  const Json languages = Json::parse(cluster.tool("status").json)["languages"];
+  EXPECT_EQ(languages["c++"], 1);
+  EXPECT_EQ(languages["python 3.12 cp312"], 1);
+  EXPECT_EQ(list("jobs")["items"][0]["language"], "c++");
+  EXPECT_EQ(list("jobs")["items"][1]["language"], "python 3.12 cp312");
+}
+
 TEST_F(State, FindsOneByIdOrPrefix) {
   const auto reply = cluster.tool("get", "node", agent.node.hex());
   ASSERT_TRUE(reply.ok) << reply.text;
