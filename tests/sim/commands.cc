@@ -87,13 +87,14 @@ int replay(const CommandOptions& options) {
 
 int sweep(const CommandOptions& options) {
   for (const auto& scenario : chosen_scenarios(options)) {
-    std::uint64_t steps = 0;
+    std::uint64_t steps = 0, scale_downs = 0;
     for (std::uint64_t seed = options.first; seed <= options.last; ++seed) {
       HistoryOptions history;
       history.seed = seed;
       history.scenario = scenario;
       const Outcome outcome = run_here(history);
       steps += outcome.steps;
+      scale_downs += outcome.scale_downs;
       if (options.hashes) {
         std::printf("%s %llu %016llx\n", scenario.c_str(), static_cast<unsigned long long>(seed),
                     static_cast<unsigned long long>(outcome.hash));
@@ -101,10 +102,13 @@ int sweep(const CommandOptions& options) {
       if (!outcome.ok && !options.hashes) return report(history, outcome);
     }
     if (!options.hashes) {
-      std::printf("%-14s seeds %llu..%llu ok, %llu steps\n", scenario.c_str(),
+      std::printf("%-14s seeds %llu..%llu ok, %llu steps", scenario.c_str(),
                   static_cast<unsigned long long>(options.first),
                   static_cast<unsigned long long>(options.last),
                   static_cast<unsigned long long>(steps));
+      if (scale_downs > 0)
+        std::printf(", %llu scale-downs", static_cast<unsigned long long>(scale_downs));
+      std::printf("\n");
       std::fflush(stdout);
     }
   }

@@ -1,6 +1,7 @@
 // Seeded histories of the autoscaler: MOBULA_FLEET_SEEDS=N sets their number.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "sim/fleet/fleet_world.h"
@@ -22,16 +23,23 @@ Outcome run(const std::string& scenario, std::uint64_t seed, Hooks hooks = {}) {
   return FleetWorld(options).run();
 }
 
-TEST(FleetHistories, KeepInvariants) {
-  for (const char* scenario : {"fleet", "fleet_faults"}) {
-    for (std::uint64_t seed = 1; seed <= number_of_seeds(); ++seed) {
-      const auto outcome = run(scenario, seed);
-      ASSERT_TRUE(outcome.ok) << scenario << " seed " << seed << " at "
-                              << outcome.end.ns() / 1'000'000'000 << " s: " << outcome.checker
-                              << ": " << outcome.text;
-    }
+class FleetScenarios : public testing::TestWithParam<const char*> {};
+
+TEST_P(FleetScenarios, KeepInvariants) {
+  std::uint64_t scale_downs = 0;
+  for (std::uint64_t seed = 1; seed <= number_of_seeds(); ++seed) {
+    const auto outcome = run(GetParam(), seed);
+    ASSERT_TRUE(outcome.ok) << GetParam() << " seed " << seed << " at "
+                            << outcome.end.ns() / 1'000'000'000 << " s: " << outcome.checker << ": "
+                            << outcome.text;
+    scale_downs += outcome.scale_downs;
   }
+  std::printf("%s: %llu scale-downs, none of a node with work\n", GetParam(),
+              static_cast<unsigned long long>(scale_downs));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, FleetScenarios,
+                         testing::Values("fleet", "fleet_faults", "fleet_head"));
 
 TEST(FleetHistories, RepeatWithEqualSeed) {
   EXPECT_EQ(run("fleet_faults", 3).hash, run("fleet_faults", 3).hash);

@@ -75,6 +75,7 @@ struct Outcome {
   std::uint64_t hash = 0;
   std::uint64_t steps = 0;
   Time end;
+  std::uint64_t scale_downs = 0;  // ended machines of a fleet whose node lived
 };
 
 class World {

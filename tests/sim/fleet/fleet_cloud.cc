@@ -64,21 +64,31 @@ void FleetWorld::join(const std::string& name) {
   host.type = machine.type;
   host.idle_since = now_;
   hosts_.emplace(*machine.node, std::move(host));
+  if (head_) {
+    for (const auto& type : fleet_options_.types) {
+      if (type.name != machine.type) continue;
+      auto shape = type.shape;
+      shape.labels[fleet::instance_label] = name;
+      head_->agent_starts(*machine.node, std::move(shape));
+    }
+  }
   start_tasks();
 }
 
 void FleetWorld::terminate(Machine& machine) {
   note("gone " + machine.name);
+  count_scale_down(machine);
   machine.gone = true;
   tickets_.erase(machine.name);
   if (!machine.node) return;
   const auto host = hosts_.find(*machine.node);
   if (host == hosts_.end()) return;
-  if (host->second.task) {
+  if (host->second.task && !head_) {
     waiting_.push_back(*host->second.task);
     --running_;
   }
-  hosts_.erase(host);
+  if (head_) head_->machine_gone(*machine.node);  // the driver learns of lost tasks from the head
+  hosts_.erase(*machine.node);
   start_tasks();
 }
 
@@ -97,6 +107,11 @@ void FleetWorld::work() {
 }
 
 void FleetWorld::start_tasks() {
+  if (head_) {
+    head_->set_waiting(static_cast<std::int64_t>(waiting_.size()));
+    demands_.emplace_back(now_, demand());
+    return;
+  }
   for (auto& [id, host] : hosts_) {
     if (waiting_.empty()) break;
     if (host.task || host.draining || host.dead) continue;
@@ -114,13 +129,19 @@ void FleetWorld::finish(NodeId node, std::uint64_t turn) {
   host->second.task.reset();
   --running_;
   host->second.idle_since = now_;
-  const auto objects = static_cast<std::int64_t>(random_.below(4));
-  host->second.objects = now_ < calm_at_ ? objects : 0;
+  leave_objects(host->second);
   start_tasks();
 }
 
+void FleetWorld::leave_objects(Host& host) {
+  const auto objects = static_cast<std::int64_t>(random_.below(4));
+  host.objects = now_ < calm_at_ ? objects : 0;
+}
+
+// Executors that start or end hold their node like a task.
 std::int64_t FleetWorld::demand() const {
-  return static_cast<std::int64_t>(waiting_.size()) + running_;
+  const auto spare = head_ ? head_->spare_executors() : 0;
+  return static_cast<std::int64_t>(waiting_.size()) + running_ + spare;
 }
 
 planner::ClusterState FleetWorld::state() const {
@@ -175,9 +196,12 @@ void FleetWorld::draw_faults() {
   for (std::int64_t i = 0; i < heads; ++i) {
     at(some_time(), [this] {
       note("head killed");
+      if (head_ && head_->is_away()) return;
+      if (head_) head_->crash();
       head_away_ = true;
       at(random_.between(Duration(100ms), Duration(20s)), [this] {
         head_away_ = false;
+        if (head_) return head_->start();
         head_recovers_ = true;
         for (auto& [id, host] : hosts_) {
           if (!host.task) host.idle_since = now_;  // idle times restart with the head
@@ -196,6 +220,7 @@ void FleetWorld::draw_faults() {
       if (random_.chance(500)) return terminate(machine);  // spot termination
       note("agent dies " + machine.name);
       host->second.dead = true;
+      if (head_) return head_->agent_dies(host->first);
       if (host->second.task) {
         waiting_.push_back(*host->second.task);
         host->second.task.reset();
@@ -228,6 +253,7 @@ void FleetWorld::check_launch(const fleet::LaunchInstances& command) {
   while (demands_.size() > 1 && demands_[1].first < since) demands_.erase(demands_.begin());
   std::int64_t most = demand();
   for (const auto& [when, count] : demands_) most = std::max(most, count);
+  if (most_at_once_ > 0) most = std::min(most, most_at_once_);
   std::int64_t least = 0;
   for (const auto& [type, limits] : types_) least += limits.least;
   std::int64_t present = 0;
@@ -272,6 +298,14 @@ void FleetWorld::check_end(const Machine& machine) {
     fail("objects", fmt::format("{} ends with {} objects that other nodes hold", machine.name,
                                 host->second.objects));
   }
+}
+
+// Counts an ended machine whose node had joined and did not fail.
+void FleetWorld::count_scale_down(const Machine& machine) {
+  const auto host = machine.node ? hosts_.find(*machine.node) : hosts_.end();
+  if (!machine.end_ordered || host == hosts_.end() || host->second.dead) return;
+  ++outcome_.scale_downs;
+  if (host->second.task) fail("work", machine.name + " is gone although it runs a task");
 }
 
 bool FleetWorld::is_settled() const {

@@ -13,7 +13,8 @@ namespace {
 constexpr Duration fault_time = std::chrono::minutes(25);   // of faults and new tasks
 constexpr Duration settle_timeout = std::chrono::hours(2);  // until the fleet has settled
 
-constexpr int max_fleet_steps = 400'000;
+constexpr std::uint64_t max_fleet_steps = 400'000;
+constexpr std::uint64_t max_head_steps = 4'000'000;  // with the heartbeats of all agents
 
 ResourceShape cpus() {
   ResourceShape shape;
@@ -35,11 +36,12 @@ NodeShape shape_of(const std::string& type) {
 
 FleetWorld::FleetWorld(const HistoryOptions& options)
     : options_(options),
-      faults_(options.scenario == "fleet_faults"),
+      faults_(options.scenario != "fleet"),
       random_(Random(options.seed).fork("fleet")),
       cloud_random_(Random(options.seed).fork("cloud")) {
-  // One history in 64 has a large cloud, at which the core looks less often.
-  const bool large = options.seed % 64 == 0;
+  // Some histories have a large cloud, at which the core looks less often. With the head's core,
+  // they take seconds.
+  const bool large = options.seed % (options.scenario == "fleet_head" ? 128 : 64) == 0;
   const std::int64_t most = large ? 1000 : random_.between(4, 40);
   look_every_ = large ? Duration(120s) : Duration(5s);
   auto& fleet = fleet_options_;
@@ -63,11 +65,12 @@ FleetWorld::FleetWorld(const HistoryOptions& options)
   if (large) fleet.limits.launch_at_least = 200;
   fleet.launch_timeout = 300s;
   calm_at_ = now_ + fault_time;
-  // At one snapshot in 120 s, a large cloud reaches its size only if many instances may start at once.
+  // At one snapshot in 120 s, a large cloud grows in time only if many instances may start at once.
   if (random_.chance(300)) fleet.max_pending = random_.between(1, 6) * (large ? 50 : 1);
 }
 
 Outcome FleetWorld::run() {
+  if (options_.scenario == "fleet_head") start_head();
   start_core();
   for (int i = 0; i < 3; ++i) foreign_.insert(fmt::format("mobula-other-{}", i));
   at(1s, [this] { look(); });
@@ -84,7 +87,8 @@ Outcome FleetWorld::run() {
     const auto action = std::move(first->second);
     queue_.erase(first);
     action();
-    if (++outcome_.steps > max_fleet_steps) fail("livelock", "the history does not end");
+    if (++outcome_.steps > (head_ ? max_head_steps : max_fleet_steps))
+      fail("livelock", "the history does not end");
     if (now_ > calm_at_ + 60s && is_settled()) break;
   }
   outcome_.end = now_;
@@ -150,6 +154,7 @@ void FleetWorld::tick_later() {
 void FleetWorld::look() {
   at(look_every_, [this] { look(); });
   if (!core_ || head_away_) return;
+  if (head_) return look_at_head();
   const auto of_life = core_life_;
   const bool recovering = head_recovers_;
   auto seen = state();
@@ -257,6 +262,10 @@ fleet::Listed FleetWorld::list_rows() {
 }
 
 void FleetWorld::execute(const fleet::DrainNode& command) {
+  if (head_) {
+    const auto ms = std::to_string(std::max<std::int64_t>(1, command.timeout / 1ms));
+    return head_->ask("drain", ms, command.node.hex(), [](const ToolReply&) {});
+  }
   at(random_.between(Duration(5ms), Duration(500ms)), [this, command] {
     const auto host = hosts_.find(command.node);
     if (host == hosts_.end() || head_away_) return;
@@ -277,6 +286,7 @@ void FleetWorld::execute(const fleet::DrainNode& command) {
 }
 
 void FleetWorld::execute(const fleet::UndrainNode& command) {
+  if (head_) return head_->ask("undrain", "", command.node.hex(), [](const ToolReply&) {});
   at(random_.between(Duration(5ms), Duration(500ms)), [this, command] {
     const auto host = hosts_.find(command.node);
     if (host == hosts_.end() || head_away_) return;
@@ -287,18 +297,24 @@ void FleetWorld::execute(const fleet::UndrainNode& command) {
 }
 
 void FleetWorld::execute(const fleet::CountObjects& command) {
+  if (head_) return count_objects_at_head(command);
   for (const auto node : command.nodes) {
     answer_later(random_.between(Duration(5ms), Duration(500ms)), [this, node] {
-      const auto host = hosts_.find(node);
-      if (host == hosts_.end()) return fleet::FleetEvent(fleet::FleetTick{});
-      // A draining node copies some objects between two questions, if another node takes them.
-      const auto counted = host->second.objects;
-      const bool taken = std::ranges::any_of(
-          hosts_, [&](const auto& each) { return each.first != node && !each.second.draining; });
-      if (taken) host->second.objects = std::max<std::int64_t>(0, counted - 2);
-      return fleet::FleetEvent(fleet::Drained{node, counted});
+      if (!hosts_.contains(node)) return fleet::FleetEvent(fleet::FleetTick{});
+      return fleet::FleetEvent(fleet::Drained{node, leaving_objects(node)});
     });
   }
+}
+
+// A draining node copies some objects between two questions, if another node takes them.
+std::int64_t FleetWorld::leaving_objects(NodeId node) {
+  const auto host = hosts_.find(node);
+  if (host == hosts_.end() || (head_ && !host->second.draining)) return 0;
+  const auto counted = host->second.objects;
+  const bool taken = std::ranges::any_of(
+      hosts_, [&](const auto& each) { return each.first != node && !each.second.draining; });
+  if (taken) host->second.objects = std::max<std::int64_t>(0, counted - 2);
+  return counted;
 }
 
 void FleetWorld::execute(const fleet::RevokeTicket& command) { tickets_.erase(command.name); }

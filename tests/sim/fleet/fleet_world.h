@@ -1,6 +1,7 @@
-// One history of the scenarios `fleet` and `fleet_faults`: a FleetCore, a planner, a cluster whose
-// nodes run tasks, and a cloud with slow starts, failed launches, a quota, terminations, and wrong
-// lists. The core and the head restart. The cluster is modeled by the head's planner state.
+// One history of the scenarios `fleet`, `fleet_faults`, and `fleet_head`: a FleetCore, a planner, a
+// cluster whose nodes run tasks, and a cloud with slow starts, failed launches, a quota,
+// terminations, and wrong lists. The core and the head restart. In `fleet_head` the cluster is a
+// FleetHead; in the others, the head's planner state is modeled.
 // Thread: the simulator's only thread. A world runs one history.
 #pragma once
 
@@ -13,11 +14,12 @@
 
 #include "base/random.h"
 #include "deploy/fleet/core/fleet_core.h"
+#include "sim/fleet/fleet_head.h"
 #include "sim/world.h"
 
 namespace mobula::internal::sim {
 
-class FleetWorld {
+class FleetWorld final : private FleetHeadShell {
  public:
   explicit FleetWorld(const HistoryOptions& options);
   Outcome run();
@@ -43,6 +45,7 @@ class FleetWorld {
     std::string machine;
     std::string type;
     std::optional<Task> task{};
+    SlotId slot{};           // with a FleetHead: the slot of the task
     std::uint64_t turn = 0;  // changes with each task
     Time idle_since;
     bool draining = false;
@@ -93,11 +96,31 @@ class FleetWorld {
   planner::ClusterState state() const;
   std::int64_t demand() const;
 
+  // ---- the cluster of a FleetHead
+  void start_head();
+  Time time() const override { return now_; }
+  void call_after(Duration delay, std::function<void()> action) override {
+    at(delay, std::move(action));
+  }
+  void violation(const std::string& checker, const std::string& text) override {
+    fail(checker, text);
+  }
+  bool slot_ready(SlotId slot, NodeId node) override;
+  void slot_lost(SlotId slot) override;
+  void executor_ended(SlotId slot, NodeId node) override;
+  void drain_changed(NodeId node, bool draining) override;
+  std::int64_t leaving_objects(NodeId node) override;
+  void finish_leased(NodeId node, SlotId slot);
+  void leave_objects(Host& host);
+  void look_at_head();
+  void count_objects_at_head(const fleet::CountObjects& command);
+
   // ---- faults and checkers
   void draw_faults();
   void check_launch(const fleet::LaunchInstances& command);
   void check_end(const Machine& machine);
   void check_maximum();
+  void count_scale_down(const Machine& machine);
   bool counts_for_demand(const Machine& machine) const;
   void check_settled();
   bool is_settled() const;
@@ -129,6 +152,9 @@ class FleetWorld {
   std::int64_t running_ = 0;
   int last_task_ = 0;
   std::vector<std::pair<Time, std::int64_t>> demands_;  // recent demand
+  std::optional<FleetHead> head_;
+  std::map<SlotId, Task> leased_;  // tasks of the slots that the driver has
+  std::int64_t most_at_once_ = 0;  // tasks that the quota of the job permits; 0: no quota
   bool head_recovers_ = false;
   bool head_away_ = false;
   bool lied_ = false;  // the last list was wrong

@@ -96,11 +96,45 @@ Hooks drains_are_not_sent() {
   return hooks;
 }
 
+// Each node is reported as drained and empty, whether it has work or not.
+Hooks nodes_seem_drained() {
+  return each_event<fleet::Looked>([](fleet::Looked& event) {
+    for (auto& node : event.state.nodes) {
+      node.draining = true;
+      node.task_slots = 0;
+      node.held.resources.clear();
+    }
+  });
+}
+
+// The autoscaler counts all waiting slots, whatever the quota of their job permits.
+Hooks quotas_are_ignored() {
+  return each_event<fleet::Looked>([](fleet::Looked& event) {
+    for (auto& slots : event.state.slots) slots.allowed.reset();
+  });
+}
+
+// No waiting slot reaches the autoscaler.
+Hooks demand_is_not_seen() {
+  return each_event<fleet::Looked>([](fleet::Looked& event) { event.state.slots.clear(); });
+}
+
+// Commands of this kind are lost.
+template <class Command>
+Hooks lost() {
+  Hooks hooks;
+  hooks.fleet.out = [](std::vector<fleet::FleetCommand>& commands) {
+    std::erase_if(commands, [](const auto& each) { return std::holds_alternative<Command>(each); });
+  };
+  return hooks;
+}
+
 }  // namespace
 
 std::vector<Mutation> fleet_mutations() {
   const std::vector<std::string> both{"fleet", "fleet_faults"};
   const std::vector<std::string> faults{"fleet_faults"};
+  const std::vector<std::string> head{"fleet_head"};
   return {
       {"nodes are not matched to instances", both, nodes_are_not_matched},
       {"the head's recovery is not awaited", faults, recovery_is_not_awaited},
@@ -110,6 +144,14 @@ std::vector<Mutation> fleet_mutations() {
       {"launches are doubled", both, launches_are_doubled},
       {"drains of instances are not awaited", both, drains_are_not_awaited},
       {"nodes count as drained without a drain", both, drains_are_not_sent},
+      {"autoscaler ignores the quota of jobs", head, quotas_are_ignored},
+      {"autoscaler sees no waiting tasks", head, demand_is_not_seen},
+      {"drains do not reach the head", head, lost<fleet::DrainNode>},
+      {"ends do not reach the cloud", head, lost<fleet::EndInstances>},
+      {"launches for the head's demand are doubled", head, launches_are_doubled},
+      {"busy nodes of the head count as drained", head, nodes_seem_drained},
+      {"objects of the head's nodes are not counted", head, objects_are_not_counted},
+      {"idle nodes of the head count as drained", head, drains_are_not_sent},
   };
 }
 

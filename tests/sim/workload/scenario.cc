@@ -507,6 +507,8 @@ std::vector<Scenario> make_scenarios() {
        4,
        {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, driver_pause,
         driver_crash, agent_crash, agent_pause, peer_cut, slow_network, head_crash}},
+      // The autoscaler with the head's core, drawn by a FleetWorld too.
+      {"fleet_head", 1, 1, false, 0, {task}, 0, {}},
   };
 }
 
