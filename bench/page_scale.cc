@@ -108,8 +108,8 @@ class Cluster {
       begin_actor(agent, *start);
     } else if (auto* usage = std::get_if<UsageRequest>(&*taken)) {
       from_agent(agent, usage_of(agent, usage->request));
-    } else if (auto* told = std::get_if<ToProcess>(&*taken)) {
-      answer_query(agent, *told);
+    } else if (auto* query = std::get_if<ToProcess>(&*taken)) {
+      answer_query(agent, *query);
     }
   }
 
@@ -139,13 +139,13 @@ class Cluster {
   }
 
   // The only process that answers is the driver.
-  void answer_query(Agent& agent, const ToProcess& told) {
-    const auto* asked = std::get_if<TasksRequest>(&told.message);
+  void answer_query(Agent& agent, const ToProcess& query) {
+    const auto* asked = std::get_if<TasksRequest>(&query.message);
     if (asked == nullptr) return;
     TasksReply reply;
     reply.request = asked->request;
-    from_agent(agent,
-               FromProcess{told.process, Principal{Role::driver, "user", job()}, std::move(reply)});
+    from_agent(agent, FromProcess{query.process, Principal{Role::driver, "user", job()},
+                                  std::move(reply)});
   }
 
   void from_agent(Agent& agent, AgentMessage message) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_text = 1000;
 constexpr std::size_t max_name = 200;
-constexpr std::size_t max_items = 500;  // of one list in a report
+constexpr std::size_t max_items = 500;  // entries per list of a report
 
 constexpr auto summary_texts =
     std::to_array<const char*>({"metric", "mode", "searcher", "scheduler", "waiting"});

@@ -8,8 +8,8 @@
 
 #include "head/core/actor_table.h"
 #include "head/core/event_log.h"
-#include "head/core/failed_tasks.h"
 #include "head/core/experiment_board.h"
+#include "head/core/failed_tasks.h"
 #include "head/core/fleet_board.h"
 #include "head/core/group_table.h"
 #include "head/core/head_counts.h"

@@ -1,5 +1,5 @@
-// Sends the progress of an experiment to the head from a thread of its own, because an experiment
-// must not wait for a head that is away. Only the latest report is kept.
+// Sends the progress of an experiment to the head from a separate thread, because an experiment
+// must not wait for an absent head. Only the latest report is kept.
 // Thread: owner; `send` runs on the thread of the reporter.
 #pragma once
 

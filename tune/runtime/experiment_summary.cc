@@ -149,7 +149,7 @@ class Summary {
   const ExperimentCore& core_;
   const SummaryContext& context_;
   const std::map<TrialNumber, std::string>& nodes_;
-  const double sign_;  // of a score
+  const double sign_;  // factor that makes larger scores better
   std::map<std::string, std::int64_t> counts_;
   std::vector<TrialValue> values_, steps_;
   std::optional<TrialValue> best_;
