@@ -33,15 +33,17 @@ using api::detail::TrialOrder;
 constexpr std::chrono::seconds stop_grace(5);
 constexpr std::chrono::seconds tick_interval(1);
 
+// By the record, because an error that is a value has no class of its kind.
 TrialExitKind kind_of(const Error& error) {
-  if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) return TrialExitKind::out_of_memory;
-  if (const auto* died = dynamic_cast<const ActorDiedError*>(&error)) {
-    const std::string& reason = died->record().reason;
-    if (reason == reason_of(EndKind::out_of_memory)) return TrialExitKind::out_of_memory;
-    if (reason == reason_of(EndKind::node_died)) return TrialExitKind::node_lost;
+  const auto& record = error.record();
+  switch (record.kind) {
+    case mobula::detail::ErrorKind::out_of_memory: return TrialExitKind::out_of_memory;
+    case mobula::detail::ErrorKind::placement_group_removed: return TrialExitKind::node_lost;
+    case mobula::detail::ErrorKind::actor_died: break;
+    default: return TrialExitKind::crash;
   }
-  if (dynamic_cast<const PlacementGroupRemovedError*>(&error) != nullptr)
-    return TrialExitKind::node_lost;
+  if (record.reason == reason_of(EndKind::out_of_memory)) return TrialExitKind::out_of_memory;
+  if (record.reason == reason_of(EndKind::node_died)) return TrialExitKind::node_lost;
   return TrialExitKind::crash;
 }
 

@@ -168,6 +168,8 @@ def play(cluster, rule, options, draw, point):
     storage = os.path.join(cluster.folder, "storage-%d" % point)
     words = [storage, rule, str(options.trials)] + (["relaxed"] if draw.random() < 0.3 else [])
     victims = draw.sample(options.victims, min(len(options.victims), draw.choice([1, 1, 2, 5])))
+    if not {"trial", "a", "b"} & set(victims):
+        words.append("once")
     count = draw.randint(1, max(2, options.trials * (4 if rule == "asha" else 8)))
     text = "point %d: %s %s, kill %s after %d lines" % (point, rule, words[3:], ",".join(sorted(victims)), count)
     controller = Controller(cluster, words)
