@@ -446,7 +446,7 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   if (const char* replayed = std::getenv("MOBULA_TUNE_REPLAY")) {
     if (place.name == replayed) replay_and_exit(trainable, options, place);
     fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", place.name, replayed);
-    return {{}, options.metric, options.mode};
+    return {{}, {}, {}};
   }
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
   StoredExperiment stored;

@@ -437,6 +437,23 @@ StateCounts state_counts(const HeadTables& tables) {
   return counts;
 }
 
+namespace {
+
+// Networks of the nodes, with the number of nodes in each.
+Json fabrics_json(const HeadTables& tables) {
+  std::map<std::string, std::int64_t> fabrics;
+  for (const auto& [id, node] : tables.nodes.rows()) {
+    if (node.registered() && node.slots_allowed()) ++fabrics[fabric_of(tables, node)];
+  }
+  Json json = Json::array();
+  for (const auto& [name, count] : fabrics) {
+    json.push_back({{"name", name}, {"encrypted", name.empty()}, {"nodes", count}});
+  }
+  return json;
+}
+
+}  // namespace
+
 std::string status_json(const HeadTables& tables) {
   Json json = document("Status");
   const auto& options = tables.options;
@@ -459,14 +476,7 @@ std::string status_json(const HeadTables& tables) {
   json["actors"] = counts.actors;
   json["leases"] = tables.slots.rows().size();
   json["transfers"] = counts_json(tables.transfer_counts.of_cluster());
-  std::map<std::string, std::int64_t> fabrics;
-  for (const auto& [id, node] : tables.nodes.rows()) {
-    if (node.registered() && node.slots_allowed()) ++fabrics[fabric_of(tables, node)];
-  }
-  json["fabrics"] = Json::array();
-  for (const auto& [name, count] : fabrics) {
-    json["fabrics"].push_back({{"name", name}, {"encrypted", name.empty()}, {"nodes", count}});
-  }
+  json["fabrics"] = fabrics_json(tables);
   const auto& preempted = tables.slots.preemptions();
   json["preemption"] = {{"policy", options.preempt_delay ? "lower-priority" : "off"},
                         {"asked", preempted.requested},

@@ -85,11 +85,14 @@ TEST(TuneCommand, NamesFaultOfProgramAndGoesOn) {
   ASSERT_EQ(results.all().size(), faults.size());
   for (const auto& result : results.all()) {
     const std::string expected = faults.at(result.config.text("script"));
-    if (expected.empty()) EXPECT_EQ(result.error, "");
+    if (expected.empty()) {
+      EXPECT_EQ(result.error, "");
+    }
     EXPECT_NE(result.error.find(expected), std::string::npos) << result.error;
-    if (!expected.empty())
+    if (!expected.empty()) {
       EXPECT_TRUE(result.error.starts_with("trial " + std::to_string(result.trial) + ": "))
           << result.error;
+    }
   }
 }
 

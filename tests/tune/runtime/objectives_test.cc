@@ -45,7 +45,9 @@ TEST(TuneObjectives, SearchersFindTheFront) {
       inside += result.config.number("x") >= 0 && result.config.number("x") <= 1 ? 1 : 0;
     // Outside of [0, 1], at most the nearest trial of each side is on the front.
     EXPECT_GE(inside + 2, static_cast<int>(results.front().size())) << name;
-    if (name == "gp") EXPECT_GE(inside, 4);
+    if (name == "gp") {
+      EXPECT_GE(inside, 4);
+    }
     EXPECT_THROW(static_cast<void>(results.best()), InvalidRequestError);
   }
 }
@@ -72,7 +74,9 @@ TEST(TuneObjectives, SearchersKeepConstraints) {
     options.search_alg = searcher;
     const auto results = tune::run<two_losses>(options);
     EXPECT_LE(results.best().config.number("x"), 0.8) << name;
-    if (name == "gp") EXPECT_GT(results.best().config.number("x"), 0.5);
+    if (name == "gp") {
+      EXPECT_GT(results.best().config.number("x"), 0.5);
+    }
   }
 }
 
@@ -188,7 +192,9 @@ TEST(TuneSearch, RunsPresetPointsOnce) {
     ASSERT_EQ(results.all().size(), 5U) << name;
     EXPECT_EQ(results.all()[0].config.integer("x"), 5) << name;
     EXPECT_EQ(results.all()[1].config.integer("x"), 4) << name;
-    if (name == "user") EXPECT_EQ(results.all()[2].config.integer("x"), 1);
+    if (name == "user") {
+      EXPECT_EQ(results.all()[2].config.integer("x"), 1);
+    }
   }
   // The searcher of a user gets all metrics of a report.
   EXPECT_EQ(ones->complete, 3);

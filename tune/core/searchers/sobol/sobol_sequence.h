@@ -21,8 +21,8 @@ class SobolSequence {
   // Random linear matrix scrambling with a digital shift (Matoušek, 1998), as in SciPy. Call it
   // once, before the first point.
   void scramble(NumpyRandom& random);
-  // The matrices of all dimensions, and their shifts. Row `digit` of a matrix has a unit diagonal and
-  // nothing above it; digit 0 is the highest bit.
+  // Matrices and shifts by dimension. Row `digit` of a matrix has a unit diagonal and nothing above
+  // it; digit 0 is the highest bit.
   using MatrixRows = std::array<std::uint32_t, 30>;
   void scramble(const std::vector<MatrixRows>& matrices, std::vector<std::uint32_t> shifts);
   // Coordinates in [0, 1); `index` is below 2^30.
