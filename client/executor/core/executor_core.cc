@@ -18,7 +18,6 @@ const CoverageMark mark_handed_back("executor.queue_handed_back");
 const CoverageMark mark_lent("executor.lent_its_cpu");
 const CoverageMark mark_no_room("executor.handed_back_for_want_of_room");
 const CoverageMark mark_argument_lost("executor.argument_lost");
-const CoverageMark mark_agent_died("executor.callers_end_with_their_agent");
 const CoverageMark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
 const CoverageMark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
 const CoverageMark mark_round_over("executor.call_of_a_round_that_is_over");
@@ -458,17 +457,14 @@ void ExecutorCore::on(ProcessId caller, CancelCall& message) {
 }
 
 void ExecutorCore::on(const CallerAdmitted& event) {
-  if (!is_actor() && event.caller != assignment_.lessee) return;
-  callers_[event.caller].agent = event.agent;
+  if (is_actor() || event.caller == assignment_.lessee) callers_[event.caller].agent = event.agent;
 }
 
 // A head that restarts does not know the processes of a node that died before, only its agent.
 void ExecutorCore::on(const CallerGone& event) {
   std::vector<ProcessId> gone{event.caller};
-  for (const auto& [id, caller] : callers_) {
+  for (const auto& [id, caller] : callers_)
     if (caller.agent == event.caller) gone.push_back(id);
-  }
-  if (gone.size() > 1) mark_agent_died.hit();
   for (const ProcessId each : gone) drop_caller(each);
 }
 

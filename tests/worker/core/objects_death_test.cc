@@ -521,8 +521,9 @@ TEST_F(ObjectDeathsTest, NewIncarnation_MeansDeathOfPreviousOne) {
   home_.from_head(news);
   settle();
   EXPECT_TRUE(home_.core().objects().find(value)->nodes.empty());
-  EXPECT_EQ(home_.received<PeersDead>(1).at(0).nodes, (std::vector<NodeId>{other_.node()}));
-  EXPECT_EQ(home_.received<PeersDead>(1).at(0).processes, (std::vector<ProcessId>{dead}))
+  const PeersDead published = home_.received<PeersDead>(1).at(0);
+  EXPECT_EQ(published.nodes, (std::vector<NodeId>{other_.node()}));
+  EXPECT_EQ(published.processes, (std::vector<ProcessId>{dead}))
       << "executors of the node may be callers here";
 }
 
