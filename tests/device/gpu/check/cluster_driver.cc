@@ -185,7 +185,8 @@ class Cuda {
   }
   // Fills the memory on the device and returns when the fill has ended.
   int fill(unsigned long long at, std::int64_t bytes) const {
-    auto* const set = call<int(unsigned long long, unsigned char, std::size_t, void*)>("cuMemsetD8Async");
+    auto* const set =
+        call<int(unsigned long long, unsigned char, std::size_t, void*)>("cuMemsetD8Async");
     auto* const wait = call<int()>("cuCtxSynchronize");
     if (set == nullptr || wait == nullptr) return -1;
     const int status = set(at, 1, static_cast<std::size_t>(bytes), nullptr);
@@ -252,7 +253,7 @@ int exceed_share(std::int64_t bytes) {
   return mobula::current().cancelled() ? 1 : 0;
 }
 
-// Fills `bytes` of the device again and again until it is cancelled; the number of fills.
+// Fills `bytes` of the device in a loop until it is cancelled, and returns the number of fills.
 int keep_busy(std::int64_t bytes) {
   const Cuda cuda;
   unsigned long long at = 0;

@@ -70,8 +70,8 @@ class Cluster {
     return Json::parse(mobula(std::move(words)).out, nullptr, false);
   }
 
-  // Runs a scenario of gpu_check_driver and records its findings. `on_finding` is called after each
-  // with its text, while the scenario goes on.
+  // Runs a scenario of gpu_check_driver and records its findings. `on_finding` is called with the
+  // text of each, while the scenario runs.
   void scenario(const std::string& name,
                 const std::function<void(const std::string&)>& on_finding = {}) {
     if (limit() < 3s) return findings_.cannot(name + ": no time");
