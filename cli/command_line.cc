@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/build_kind.h"
+#include "cli/commands/event_flags.h"
 #include "cli/commands/fleet_commands.h"
 #include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
@@ -266,26 +267,10 @@ class Grammar {
     CLI::App& status = add_query("status", "Show the state of the cluster");
     watch_ = add_watch(status);
     CLI::App& events = add_query("events", "List events of the cluster");
-    events.add_option("--severity", line_.events.severity,
-                      "Lowest severity: debug, info, warning, error (default: info)");
-    events.add_option("--kind", line_.events.kind, "Kind of event, such as NODE_DIED, or 'NODE_*'");
-    events.add_option("--since", line_.events.since,
-                      "Age such as 90s, 10m, 2h, or 1d, or a time such as 2026-11-24T02:33:12Z");
-    events.add_option("--for,--about", line_.events.id,
-                      "Only events about this id or prefix of an id");
-    events.add_option("--tail", line_.tail, "Number of latest events")
-        ->check(CLI::Range(1, 1'000'000));
-    events.add_flag("-f,--follow", line_.follow, "Print new events as they happen");
+    add_event_options(events, line_);
     CLI::App& timeline =
         add_query("timeline", "Write the latest calls as a trace for Perfetto", false);
-    timeline.add_option("--output", line_.output_file,
-                        "File of the trace, or - for stdout (default: timeline-TIME.json)");
-    timeline.add_option("-o,--format", texts_.format,
-                        std::string("Format of the report about the file: ") + output_formats_text);
-    timeline.add_option("--job", line_.subject, "Only this job: id, prefix, or name");
-    timeline.add_option("--otlp", line_.otlp_url,
-                        "Send the calls to this OTLP/HTTP receiver instead of a file");
-    timeline.add_flag("--follow", line_.follow, "With --otlp: send new calls until Ctrl-C");
+    add_timeline_options(timeline, line_, texts_);
   }
 
   void add_item_commands() {
