@@ -33,7 +33,7 @@ constexpr std::uint64_t never = ~std::uint64_t{0};
 
 class Cluster {
  public:
-  using ReplyCallback = HttpAsks::ReplyCallback;
+  using ReplyCallback = HttpCallbacks::ReplyCallback;
 
   Cluster(int nodes, int actors) {
     Started started;
@@ -244,13 +244,13 @@ void serve(int nodes, int actors, int seconds) {
   HttpOptions options;
   options.address = "127.0.0.1:0";
   options.keys = &keys;
-  HttpAsks asks;
-  asks.serving = [] { return true; };
-  asks.state = [&](const std::string& user, const std::string&, ToolRequest request,
-                   const HttpAsks::ReplyCallback& callback) {
+  HttpCallbacks callbacks;
+  callbacks.serving = [] { return true; };
+  callbacks.state = [&](const std::string& user, const std::string&, ToolRequest request,
+                   const HttpCallbacks::ReplyCallback& callback) {
     cluster.ask(user, std::move(request), callback);
   };
-  const auto http = HttpService::start(*loop, std::move(options), std::move(asks)).value();
+  const auto http = HttpService::start(*loop, std::move(options), std::move(callbacks)).value();
   fmt::print("http://{}/#{} {}\n", http->address(), to_text(token), ::getpid());
   std::fflush(stdout);
   const Time end = monotonic_now() + std::chrono::seconds(seconds);

@@ -22,7 +22,7 @@ void try_text(std::uint8_t which, const std::string& text) {
       break;
     case 1: static_cast<void>(Address::parse(text)); break;
     case 2: static_cast<void>(LabelMatch::parse("zone", text)); break;
-    case 3: static_cast<void>(head::asked_from_json(text)); break;
+    case 3: static_cast<void>(head::shape_from_json(text)); break;
   }
 }
 

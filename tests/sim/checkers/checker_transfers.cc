@@ -53,7 +53,7 @@ void Checkers::is_whole(Agent& agent) {
   for (const auto& [object, row] : agent.core().objects().objects()) {
     if (row.state != ObjectState::sealed) continue;
     const auto at = agent.arriving().find(
-        {row.place.slab.bits().low, static_cast<std::int64_t>(row.place.offset)});
+        {row.location.slab.bits().low, static_cast<std::int64_t>(row.location.offset)});
     if (at == agent.arriving().end() || at->second.content.object != object) continue;
     world_.violation("transfers", agent.name() + " takes object " + object.brief() +
                                       " for whole, of which a part is missing");

@@ -38,7 +38,7 @@ Result<std::unique_ptr<NodeGpu>> NodeGpu::open(const NodeOptions& options) {
   made->options_ = options;
   made->context_ = std::move(context).value();
   made->closed_ = std::make_shared<std::function<void(std::uint64_t)>>();
-  const DeviceArenaOptions share{.max_bytes = 3ull << 30, .kept_bytes = 128ull << 20};
+  const DeviceArenaOptions share{.max_bytes = 3ull << 30, .max_empty_bytes = 128ull << 20};
   made->sources_ = std::make_shared<DeviceArena>(made->context_, share,
                                                  [closed = made->closed_](std::uint64_t chunk) {
                                                    if (*closed) (*closed)(chunk);
