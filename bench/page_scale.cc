@@ -247,7 +247,7 @@ void serve(int nodes, int actors, int seconds) {
   HttpCallbacks callbacks;
   callbacks.serving = [] { return true; };
   callbacks.state = [&](const std::string& user, const std::string&, ToolRequest request,
-                   const HttpCallbacks::ReplyCallback& callback) {
+                        const HttpCallbacks::ReplyCallback& callback) {
     cluster.ask(user, std::move(request), callback);
   };
   const auto http = HttpService::start(*loop, std::move(options), std::move(callbacks)).value();
