@@ -202,6 +202,8 @@ class Autoscale(unittest.TestCase):
             file.write("flood death")
         self.submit("one", "exit 0")
         self.eventually(lambda: self.state_of("one") == "SUCCEEDED")
+        # The autoscaler reports its events after those of the head.
+        self.eventually(lambda: "NODE_LAUNCHED" in self.kinds_of_events())
         rows = json.loads(self.mobula("events", "-o", "json").stdout)["items"]
         failures = " ".join(json.dumps(row) for row in rows if row["kind"] == "LAUNCH_FAILED")
         for text in ("transient", "wrote more than 8388608 bytes", "was ended by signal 9; stderr: the disk is full"):
