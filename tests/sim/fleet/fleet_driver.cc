@@ -44,6 +44,11 @@ void FleetHead::driver_receives(const HeadToProcess& message) {
       if (life == life_ && !admitted_) start_job();
     });
   } else if (const auto* ready = std::get_if<SlotReady>(&message)) {
+    // A new head may grant a slot whose return it has not received.
+    if (returned_.contains(ready->slot)) {
+      return_slot(ready->slot);
+      return report_demand();
+    }
     if (!leases_.emplace(ready->slot, Lease{ready->node}).second) return;
     fresh_.push_back(ready->slot);
     serve(ready->slot);
@@ -67,6 +72,11 @@ void FleetHead::serve(SlotId slot) {
   if (lease.busy) return;
   leases_.erase(slot);
   std::erase(fresh_, slot);
+  return_slot(slot);
+}
+
+void FleetHead::return_slot(SlotId slot) {
+  returned_.insert(slot);
   driver_sends(ReturnSlot{slot});
 }
 

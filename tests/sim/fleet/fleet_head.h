@@ -134,6 +134,7 @@ class FleetHead {
   void driver_sends(ProcessToHead message);
   void driver_receives(const HeadToProcess& message);
   void serve(SlotId slot);
+  void return_slot(SlotId slot);
   void report_demand();
   DemandClass demand_class() const;
 
@@ -154,6 +155,7 @@ class FleetHead {
 
   std::map<SlotId, Lease> leases_;
   std::vector<SlotId> fresh_;  // not yet named in a Demand
+  std::set<SlotId> returned_;
   std::int64_t waiting_ = 0;
   std::uint64_t demand_version_ = 0;
   bool admitted_ = false;
