@@ -1,6 +1,6 @@
 // Cost of one decision of the autoscaler by thread: clusters of 8-GPU nodes that it launched, and
-// 1,000 classes of waiting tasks that none of them can serve. Prints the longest step of the head's
-// loop, which writes the snapshot, and of the autoscaler's loop, which runs its core. The other
+// 1,000 classes of waiting tasks that no node can serve. Prints the longest step of the loop of the
+// head, which writes the snapshot, and of the loop of the autoscaler, which runs its core. The other
 // times are those of the thread that reads the snapshot and plans. All are processor times, which
 // exclude other load. Fails if a figure of 1,000 nodes or fewer exceeds its limit.
 //
@@ -9,13 +9,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "bench/gpu_node.h"
+#include "bench/thread_time.h"
 #include "deploy/fleet/core/fleet_core.h"
 #include "deploy/fleet/planner_state.h"
 #include "head/core/head_core.h"
@@ -33,30 +34,17 @@ constexpr double head_bound_ms = 100;
 constexpr double loop_bound_ms = 100;
 constexpr double plan_bound_ms = 500;
 
-// Processor time of this thread, in milliseconds.
-double cpu_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
-}
-
 template <class Work>
 double timed(double& worst, Work work) {
-  const double begin = cpu_ms();
+  const double begin = thread_cpu_ms();
   work();
-  const double spent = cpu_ms() - begin;
+  const double spent = thread_cpu_ms() - begin;
   worst = std::max(worst, spent);
   return spent;
 }
 
 NodeShape shape_of(bool large) {
-  NodeShape shape;
-  shape.resources.push_back({"CPU", {InstanceShape{Quantity::whole(64), "", {}, 0}}});
-  ResourceShape devices{"GPU", {}};
-  for (int i = 0; i < gpus; ++i) {
-    devices.instances.push_back({Quantity::whole(1), std::to_string(i), {"H200"}, 80LL << 30});
-  }
-  shape.resources.push_back(std::move(devices));
+  NodeShape shape = gpu_node_shape(gpus);
   if (large) shape.resources.push_back({"large", {{Quantity::whole(64), "", {}, 0}}});
   shape.task_executors = shape.actor_executors = 1000;
   return shape;

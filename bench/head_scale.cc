@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <deque>
 #include <fstream>
 #include <map>
@@ -25,19 +24,14 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "bench/gpu_node.h"
+#include "bench/thread_time.h"
 #include "head/core/head_core.h"
 #include "protocol/codec/messages.h"
 #include "protocol/session/session.h"
 
 namespace mobula::internal::head {
 namespace {
-
-// Processor time of this thread, in microseconds. Other load does not count.
-double cpu_us() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
-}
 
 constexpr int drivers = 100;
 constexpr int classes_per_driver = 10;
@@ -257,9 +251,9 @@ class Bench {
   // Times one event with all its consequences: replies in the session, and durable state.
   void step(const std::string& kind, Event event) {
     std::vector<Command> commands;
-    const double began = cpu_us();
+    const double began = thread_cpu_us();
     core_->step(now_, std::move(event), commands);
-    const double spent = cpu_us() - began;
+    const double spent = thread_cpu_us() - began;
     measured_.add(kind, spent);
     now_ = now_ + 20us;
     const auto waited = to_start_.size();
@@ -361,12 +355,7 @@ class Bench {
     message.address = {agent.node, agent.incarnation, fmt::format("node{}:7000", number), "", ""};
     message.host = "host";
     message.role = Role::agent;
-    message.shape.resources.push_back({"CPU", {InstanceShape{Quantity::whole(64), "", {}, 0}}});
-    ResourceShape devices{"GPU", {}};
-    for (int i = 0; i < 8; ++i) {
-      devices.instances.push_back({Quantity::whole(1), std::to_string(i), {"H200"}, 80LL << 30});
-    }
-    message.shape.resources.push_back(std::move(devices));
+    message.shape = gpu_node_shape(8);
     message.shape.task_executors = 256;
     message.shape.actor_executors = 100;
     step("a node joins",
@@ -430,9 +419,9 @@ class Bench {
   }
 
   void ask_for_deadline() {
-    const double began = cpu_us();
+    const double began = thread_cpu_us();
     MOBULA_CHECK(core_->next_deadline().has_value(), "nodes may fall silent");
-    measured_.add("the next deadline", cpu_us() - began);
+    measured_.add("the next deadline", thread_cpu_us() - began);
   }
 
   void ask_tools() {

@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "bench/gpu_node.h"
+#include "bench/thread_time.h"
 #include "head/core/head_core.h"
 #include "protocol/codec/messages.h"
 #include "protocol/session/session.h"
@@ -25,13 +26,6 @@ constexpr int names = 200;
 constexpr int scrapes = 20;
 constexpr double bound_ms = 100;
 constexpr double bound_mb = 5;
-
-// Processor time of this thread, in milliseconds. Other load does not count.
-double cpu_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
-}
 
 class Cluster {
  public:
@@ -80,12 +74,7 @@ class Cluster {
     message.address = {node, agent_of(number), fmt::format("node{}:7000", number), "", ""};
     message.host = fmt::format("node{}.cluster.example", number);
     message.role = Role::agent;
-    message.shape.resources.push_back({"CPU", {InstanceShape{Quantity::whole(64), "", {}, 0}}});
-    ResourceShape devices{"GPU", {}};
-    for (int i = 0; i < gpus; ++i) {
-      devices.instances.push_back({Quantity::whole(1), std::to_string(i), {"H200"}, 80LL << 30});
-    }
-    message.shape.resources.push_back(std::move(devices));
+    message.shape = gpu_node_shape(gpus);
     step(ReceivedFromAgent{link_of(number), Principal{Role::agent, "key", {}}, std::move(message)});
   }
 
@@ -138,9 +127,9 @@ void print_row(int nodes) {
   std::vector<double> times;
   std::string text;
   for (int i = 0; i < scrapes; ++i) {
-    const double begin = cpu_ms();
+    const double begin = thread_cpu_ms();
     text = cluster.scrape();
-    times.push_back(cpu_ms() - begin);
+    times.push_back(thread_cpu_ms() - begin);
   }
   std::ranges::sort(times);
   const auto lines = std::ranges::count(text, '\n');

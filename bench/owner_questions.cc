@@ -8,20 +8,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
+#include "bench/thread_time.h"
 #include "client/core/client_core.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {
-
-double cpu_us() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
-}
 
 struct Asked {
   double median = 0, worst = 0;
@@ -60,9 +54,9 @@ Asked ask(int tasks) {
     TasksRequest question;
     question.request = static_cast<std::uint64_t>(round) + 1;
     question.limit = 1000;
-    const double began = cpu_us();
+    const double began = thread_cpu_us();
     step(ReceivedFromAgent{FromHead{question}});
-    times.push_back(cpu_us() - began);
+    times.push_back(thread_cpu_us() - began);
   }
   for (const auto& command : commands) {
     const auto* agent = std::get_if<SendToAgent>(&command);
@@ -85,7 +79,7 @@ double row_ns() {
   OwnedCalls calls;
   CopyOnWrite<CallForm> form;
   form.edit().name = "f";
-  const double began = cpu_us();
+  const double began = thread_cpu_us();
   for (int i = 0; i < rows; ++i) {
     const Time at = Time::from_ns(i);
     calls.add({TaskId::of(static_cast<std::uint64_t>(i)),
@@ -96,7 +90,7 @@ double row_ns() {
                false,
                {ProcessId::of(1), NodeId::of(1), 1us, 1}});
   }
-  const double spent = cpu_us() - began;
+  const double spent = thread_cpu_us() - began;
   return calls.forgotten() > 0 ? spent * 1000 / rows : 0;
 }
 

@@ -6,19 +6,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
+#include "bench/thread_time.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
-
-double cpu_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
 
 class Owner {
  public:
@@ -139,9 +133,9 @@ double calls_beside_idle_actors(std::uint64_t rows) {
   Owner owner;
   for (std::uint64_t number = 1; number <= rows; ++number) owner.add_actor(number);
   constexpr int calls = 2000;
-  const double began = cpu_ns();
+  const double began = thread_cpu_ns();
   for (int i = 0; i < calls; ++i) owner.call_and_reply();
-  return (cpu_ns() - began) / calls;
+  return (thread_cpu_ns() - began) / calls;
 }
 
 struct Refs {
@@ -152,7 +146,7 @@ struct Refs {
 Refs refs_inside_values(std::uint64_t rows) {
   Owner owner;
   RefRecords all;
-  double began = cpu_ns();
+  double began = thread_cpu_ns();
   for (std::uint64_t number = 1; number <= rows; ++number) {
     owner.step(PutInline{ObjectId::of(number), Owner::small_value()});
     all.push_back(Owner::ref(ObjectId::of(number)));
@@ -171,11 +165,11 @@ Refs refs_inside_values(std::uint64_t rows) {
     owner.step(ReleaseRef{each.object});
   }
   Refs refs;
-  refs.stored = (cpu_ns() - began) / static_cast<double>(rows);
-  began = cpu_ns();
+  refs.stored = (thread_cpu_ns() - began) / static_cast<double>(rows);
+  began = thread_cpu_ns();
   owner.step(ReleaseRef{holder});
   for (const RefRecord& each : all) owner.step(ReceivedFromAgent{ExportReleased{each.object}});
-  refs.released = (cpu_ns() - began) / static_cast<double>(rows);
+  refs.released = (thread_cpu_ns() - began) / static_cast<double>(rows);
   return refs;
 }
 
@@ -191,15 +185,15 @@ Outstanding outstanding_tasks(std::uint64_t rows) {
   Outstanding best{1e9, 1e9, 1e9};
   Owner owner;
   for (std::uint64_t round = 0; round * rows < tasks; ++round) {
-    const double began = cpu_ns();
+    const double began = thread_cpu_ns();
     for (std::uint64_t i = 0; i < rows; ++i) owner.submit();
     if (round == 0) owner.give_slot();
-    const double queued = cpu_ns();
+    const double queued = thread_cpu_ns();
     for (std::uint64_t i = 0; i < rows; ++i) owner.serve(i);
-    const double served = cpu_ns();
+    const double served = thread_cpu_ns();
     for (std::uint64_t i = 0; i < rows; ++i) owner.release(i);
     const auto per_task = [&](double ns) { return ns / static_cast<double>(rows); };
-    best.released = std::min(best.released, per_task(cpu_ns() - served));
+    best.released = std::min(best.released, per_task(thread_cpu_ns() - served));
     best.submitted = std::min(best.submitted, per_task(queued - began));
     best.served = std::min(best.served, per_task(served - queued));
     owner.forget_served();

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "bench/gpu_node.h"
 #include "head/core/head_core.h"
 #include "head/http/http_service.h"
 #include "protocol/codec/messages.h"
@@ -179,12 +180,7 @@ class Cluster {
     message.address = {agent.node, agent.incarnation, fmt::format("node{}:7000", number), "", ""};
     message.host = fmt::format("node{}.cluster.example", number);
     message.role = Role::agent;
-    message.shape.resources.push_back({"CPU", {InstanceShape{Quantity::whole(64), "", {}, 0}}});
-    ResourceShape devices{"GPU", {}};
-    for (int i = 0; i < gpus; ++i) {
-      devices.instances.push_back({Quantity::whole(1), std::to_string(i), {"H200"}, 80LL << 30});
-    }
-    message.shape.resources.push_back(std::move(devices));
+    message.shape = gpu_node_shape(gpus);
     message.shape.task_executors = 256;
     message.shape.actor_executors = 100;
     step(ReceivedFromAgent{agent.link, agent_key(), std::move(message)});

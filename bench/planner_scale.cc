@@ -9,20 +9,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
+#include "bench/thread_time.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::planner {
 namespace {
-
-// Processor time of this thread, in milliseconds.
-double cpu_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
-}
 
 constexpr int classes = 1000;
 constexpr int groups = 100;
@@ -124,9 +117,9 @@ Measured measure(const ClusterState& state, std::int64_t nodes) {
   limits.max_workers = 2 * nodes;
   limits.upscaling_milli = 1'000'000;
   const auto types = types_for(nodes);
-  const double begin = cpu_ms();
+  const double begin = thread_cpu_ms();
   const Plan made = plan(state, types, limits);
-  Measured measured{cpu_ms() - begin, 0, made.terminate.size(), made.waiting.size()};
+  Measured measured{thread_cpu_ms() - begin, 0, made.terminate.size(), made.waiting.size()};
   for (const auto& launch : made.launch) measured.launched += launch.count() + launch.later;
   return measured;
 }

@@ -12,21 +12,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
 #include "base/random.h"
+#include "bench/thread_time.h"
 #include "scheduler/scheduler.h"
 
 namespace mobula::internal::scheduler {
 namespace {
-
-// Processor time of this thread, in microseconds.
-double cpu_us() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
-}
 
 constexpr int classes = 1000;
 constexpr int lessees_of_class = 100;
@@ -89,27 +82,27 @@ class Cluster {
     const SlotId slot = std::exchange(slots_[which], slots_.back());
     slots_.pop_back();
     const auto held = slots_.size();
-    const double begin = cpu_us();
+    const double begin = thread_cpu_us();
     scheduler_.release(slot);
-    const double released = cpu_us();
+    const double released = thread_cpu_us();
     plan();
     return {released - begin, spent(released), slots_.size() - held};
   }
   double refusal() {
     const int number = static_cast<int>(random_.below(classes));
     const int lessee = static_cast<int>(random_.below(lessees_of_class));
-    const double begin = cpu_us();
+    const double begin = thread_cpu_us();
     state(number, lessee, 10 + static_cast<int>(random_.below(5)));
     plan();
     return spent(begin);
   }
   // Removes a node with its slots, then adds a node that is filled.
   std::pair<double, double> exchange_node(int number) {
-    const double begin = cpu_us();
+    const double begin = thread_cpu_us();
     scheduler_.remove_node(NodeId::of(static_cast<std::uint64_t>(number) + 1));
     plan();
     const double left = spent(begin);
-    const double joined = cpu_us();
+    const double joined = thread_cpu_us();
     add_node(number);
     plan();
     const double join = spent(joined);
@@ -118,7 +111,7 @@ class Cluster {
   }
 
  private:
-  static double spent(double begin) { return cpu_us() - begin; }
+  static double spent(double begin) { return thread_cpu_us() - begin; }
   void add_node(int number) {
     scheduler_.add_node(NodeId::of(static_cast<std::uint64_t>(number) + 1), node_of_eight());
   }
@@ -160,9 +153,9 @@ std::int64_t resident_mib() {
 }
 
 void measure(int nodes) {
-  const double begin = cpu_us();
+  const double begin = thread_cpu_us();
   Cluster cluster(nodes);
-  const double filled = (cpu_us() - begin) / 1e6;
+  const double filled = (thread_cpu_us() - begin) / 1e6;
   const auto memory = resident_mib();
   Costs returns, placements, both, refusals, leaves, joins;
   for (int i = 0; i < decisions; ++i) {

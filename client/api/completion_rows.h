@@ -1,6 +1,6 @@
 // Refs of one CompletionQueue: their tokens, which of them are ready, and the order in which they
-// became ready. Every operation takes constant time, except the first `find`, which makes an index
-// of the tokens. Queues whose tokens are only taken have no index.
+// became ready. Every operation takes constant time, except the first `find`, which indexes all
+// tokens. Queues whose tokens are only taken have no index.
 // Thread: owner (the lock of the queue).
 #pragma once
 

@@ -50,7 +50,7 @@ class HttpService {
   // Errors: already_exists or not_found for the address, as in listen_at(); invalid_argument for a
   // certificate or its key; resource_exhausted if no thread can be created.
   static Result<std::unique_ptr<HttpService>> start(EventLoop& head_loop, HttpOptions options,
-                                                    HttpCallbacks asks);
+                                                    HttpCallbacks callbacks);
   ~HttpService();
   HttpService(const HttpService&) = delete;
   HttpService& operator=(const HttpService&) = delete;

@@ -90,10 +90,10 @@ class HttpTest : public ::testing::Test {
     options.answer_timeout = 2s;
     options.poll_timeout = poll_timeout_;
     options.poll_interval = 1ms;
-    HttpCallbacks asks;
-    asks.serving = [this] { return serving_.load(); };
-    asks.state = [this](const std::string& user, const std::string&, ToolRequest request,
-                        const HttpCallbacks::ReplyCallback& callback) {
+    HttpCallbacks callbacks;
+    callbacks.serving = [this] { return serving_.load(); };
+    callbacks.state = [this](const std::string& user, const std::string&, ToolRequest request,
+                             const HttpCallbacks::ReplyCallback& callback) {
       if (request.verb == "changes") {
         // The number moves at the third look.
         const int looks = ++looks_;
@@ -123,7 +123,7 @@ class HttpTest : public ::testing::Test {
                        .dump();
       callback(reply);
     };
-    http_ = HttpService::start(*loop_, std::move(options), std::move(asks)).value();
+    http_ = HttpService::start(*loop_, std::move(options), std::move(callbacks)).value();
     thread_ = std::thread([this] { loop_->run(); });
     const auto pair = CurveKeys::generate().value();
     token_ = {.cluster = "blue",
