@@ -134,8 +134,8 @@ MOBULA_API SchedulerPtr PopulationBasedTraining(const PbtOptions& options);
 // Repeats the parameter changes of one trial. A PBT experiment records them as JSON rows in
 // STORAGE/NAME/policies/pbt_policy_NUMBER.txt. Excludes a searcher and a second trial.
 MOBULA_API SchedulerPtr PopulationBasedTrainingReplay(const std::string& policy_file);
-// Population based bandits: population based training that draws new values from a Gaussian process.
-// The process models the changes of the metric. Excludes a searcher.
+// Population based bandits: population based training that draws new values from a Gaussian
+// process, which models the changes of the metric. Excludes a searcher.
 MOBULA_API SchedulerPtr PB2(const Pb2Options& options);
 // Changes the groups of trials by a function of the driver, while `base` lets them continue. Each
 // continues in its new group from its checkpoint.
