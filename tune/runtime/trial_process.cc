@@ -140,10 +140,16 @@ struct TrialProcess::State {
     deliver();
   }
 
+  // Each checkpoint has a different path, because another trial may read an earlier one of this
+  // iteration.
   std::string target_path() {
     const MutexLock lock(mutex);
-    return fmt::format("{}/{:06}-{}-{:06}", start.checkpoints, start.trial, start.attempt,
-                       iteration);
+    saves_of_iteration =
+        std::exchange(saved_iteration, iteration) == iteration ? saves_of_iteration + 1 : 1;
+    std::string path =
+        fmt::format("{}/{:06}-{}-{:06}", start.checkpoints, start.trial, start.attempt, iteration);
+    if (saves_of_iteration > 1) path += fmt::format("-{}", saves_of_iteration);
+    return path;
   }
 
   // Waits before the next attempt to write to a full disk.
@@ -181,6 +187,8 @@ struct TrialProcess::State {
   bool save MOBULA_GUARDED_BY(mutex) = false;
   TrialExit exit MOBULA_GUARDED_BY(mutex) = TrialExit::running;
   std::int64_t iteration MOBULA_GUARDED_BY(mutex) = 0;
+  std::int64_t saved_iteration MOBULA_GUARDED_BY(mutex) = -1;
+  int saves_of_iteration MOBULA_GUARDED_BY(mutex) = 0;
   double time_total_s MOBULA_GUARDED_BY(mutex) = 0;
   Clock::time_point last_report MOBULA_GUARDED_BY(mutex) = {};
 };

@@ -3,7 +3,7 @@
 # usage: tests/tune/oracle/run.sh BUILD [DECISIONS [SEED]]
 # BUILD is a build directory with bin/mobula-tune-trace; with bin/mobula and tune_report_test, exports are compared too. DECISIONS per rule (default: 2000); the full comparison is
 #   tests/tune/oracle/run.sh build/release 500000
-# The Python environment is installed once into build/tune-oracle (1 GB). Without PyPI, the comparison is skipped.
+# The Python environment is installed into build/tune-oracle (1 GB), again if the packages change. Without PyPI, the comparison is skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1 decisions=${2:-2000} seed=${3:-1}
@@ -11,7 +11,7 @@ environment=$here/../../../build/tune-oracle
 packages=(ray[tune]==2.60.0 optuna==5.0.0 cmaes==0.13.1 bayesian-optimization==1.4.3 numpy==2.4.6 scipy==1.17.1
   scikit-learn==1.9.1 sortedcontainers tensorboard)
 
-if [[ ! -e $environment/complete ]]; then
+if [[ $(cat "$environment/complete" 2>/dev/null) != "${packages[*]}" ]]; then
   rm -rf "$environment"
   if ! { python3 -m venv "$environment" && timeout 600 "$environment/bin/pip" install -q "${packages[@]}" &&
     timeout 60 "$environment/bin/pip" install -q --no-deps syne-tune==0.13.0; } >/dev/null 2>&1; then
@@ -19,7 +19,7 @@ if [[ ! -e $environment/complete ]]; then
     echo "tune oracle: skipped, because PyPI is not reached; the recorded traces in tests/tune/traces are still compared"
     exit 0
   fi
-  touch "$environment/complete"
+  echo "${packages[*]}" >"$environment/complete"
 fi
 
 export PYTHONDONTWRITEBYTECODE=1

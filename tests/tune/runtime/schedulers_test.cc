@@ -69,7 +69,8 @@ int expect_whole_trials(const tune::ResultGrid& results) {
   int attempts = 0;
   for (const auto& result : results.all()) {
     EXPECT_EQ(result.error, "");
-    EXPECT_EQ(result.metrics.at("steps").integer(), 12);
+    EXPECT_EQ(result.metrics.at("steps").integer(), 12)
+        << "trial " << result.trial << ", " << result.attempts << " attempts";
     EXPECT_EQ(iterations(result), 12);
     attempts += result.attempts;
   }
@@ -91,6 +92,26 @@ TEST(TuneScheduler, ExploitsWithPb2) {
     EXPECT_LE(result.metrics.at("rate").number(), 1);
   }
   EXPECT_TRUE(fs::exists(options.storage_path + "/" + options.name + "/policies"));
+}
+
+// All trials reach a perturbation before any continues.
+TEST(TuneScheduler, SynchronousPopulation_KeepsAllSteps) {
+  for (const bool bandits : {false, true}) {
+    auto options = population(4);
+    options.seed = 5;
+    if (bandits)
+      options.scheduler = tune::PB2({.time_attr = "training_iteration",
+                                     .perturbation_interval = 2,
+                                     .hyperparam_bounds = {{"lr", {0.1, 1}}},
+                                     .synch = true});
+    else
+      options.scheduler =
+          tune::PopulationBasedTraining({.time_attr = "training_iteration",
+                                         .perturbation_interval = 2,
+                                         .hyperparam_mutations = {{"lr", tune::uniform(0.1, 1)}},
+                                         .synch = true});
+    expect_whole_trials(tune::run<Summing>(options));
+  }
 }
 
 TEST(TuneScheduler, ReplaysPolicyOfTrial) {
