@@ -201,8 +201,11 @@ void Bus::Hub::deliver(zmq::message_t& route, bool bound,
       return;
     }
     // A routing id is reused only after its first connection ended and its input was read
-    // completely.
-    if (peer != nullptr && peer->fd != fd) {
+    // completely. The next connection may have the same descriptor, but not the key of another
+    // peer.
+    if (peer != nullptr &&
+        (peer->fd != fd ||
+         peer->origin->public_key != property_of(body, ZapServer::public_key_property))) {
       end(*peer, failure(ErrorCode::unavailable, "the peer's connection has ended"));
       if (closed_) return;
       peer = nullptr;
