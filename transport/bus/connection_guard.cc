@@ -65,9 +65,11 @@ ConnectionLimits within_descriptors(ConnectionLimits limits, std::size_t descrip
   return limits;
 }
 
+// libzmq may close `fd` at any time, so the address is that of a copy.
 void ConnectionGuard::opened(int fd, bool accepted, Time now) {
   erase(fd);
-  const auto peer = peer_address_of(fd);
+  Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  const auto peer = peer_address_of(copy ? copy.get() : fd);
   if (!peer && accepted && encrypted_) closed_early_[fd] = handshakes_;
   if (!peer || peer->family() == AF_UNIX) return;  // already closed, or a process of this user
   Connection made;
@@ -78,7 +80,7 @@ void ConnectionGuard::opened(int fd, bool accepted, Time now) {
   made.opened_as = next_++;
   made.opened_at = now;
   if (accepted) make_space(made.source);
-  if (accepted && encrypted_) made.copy = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (accepted && encrypted_) made.copy = std::move(copy);
   const bool fits = !accepted || fits_in_total();
   if (accepted) {
     unproven_.emplace(made.opened_as, fd);
