@@ -95,8 +95,11 @@ Result<void> HeadService::open() {
 
   if (!options_.use_ring_path.empty()) {
     auto ring = UseRing::open(options_.use_ring_path, {});
-    if (ring) use_ring_ = std::move(ring).value();
-    if (!ring) log_warn("class use is not recorded: {}", ring.error().text);
+    if (!ring) {
+      log_warn("class use is not recorded: {}", ring.error().text);
+    } else {
+      use_ring_ = std::move(ring).value();
+    }
   }
 
   BusOptions bus_options;
