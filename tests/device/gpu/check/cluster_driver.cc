@@ -1,6 +1,6 @@
 // The driver program of the stages about the product: scenarios on a running cluster with one GPU,
-// through the public interface. It prints its findings as JSON lines, which the stage records. Executors
-// reach the CUDA driver and NVML by dlopen, as user code does.
+// through the public interface. It prints its findings as JSON lines, which the stage records.
+// Executors reach the CUDA driver and NVML by dlopen, as user code does.
 //   gpu_check_driver SCENARIO [brief] [WORDS…]
 #include <mobula/mobula.h>
 
