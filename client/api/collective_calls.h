@@ -60,12 +60,20 @@ struct CollectiveConnect {
   std::vector<CollectiveJoined> members = {};
 };
 
+// NCCL of a member's process.
+struct CollectiveNccl {
+  bool shares_gpu = false;  // it accepts another rank on its GPU
+};
+
 struct CollectiveId {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
 };
 
 CollectiveJoined collective_join(const CollectiveJoin& request);
+// Asked only if two members share a GPU. A separate call, because the values of `collective_join`
+// must stay those of earlier releases, whose members have no reply to this call.
+CollectiveNccl collective_nccl(const CollectiveId& group);
 // Reason of the failure; empty on success.
 std::string collective_connect(const CollectiveConnect& request);
 std::string collective_open(const CollectiveConnect& request);

@@ -7,6 +7,7 @@
 #include <mobula/errors.h>
 #include <mobula/get.h>
 
+#include "base/model/nccl_rank.h"
 #include "base/time.h"
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
@@ -101,6 +102,11 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
   joined.nccl_host = endpoint->nccl_host;
   joined.nccl_version = endpoint->nccl_version;
   return joined;
+}
+
+CollectiveNccl collective_nccl(const CollectiveId& group) {
+  const auto groups = runtime()->collectives();
+  return {groups && groups->shares_gpu(group_id(group.high, group.low))};
 }
 
 std::string collective_connect(const CollectiveConnect& request) {
@@ -264,17 +270,33 @@ class Creation {
 
   // Rejects memberships that NCCL would reject.
   void check_communicator(const std::vector<detail::CollectiveJoined>& joined) const {
-    std::map<std::pair<std::string, std::string>, std::size_t> devices;
+    std::vector<internal::NcclRank> ranks;
     for (std::size_t rank = 0; rank < joined.size(); ++rank) {
       const auto& each = joined[rank];
       if (each.nccl_version != joined[0].nccl_version) {
         refuse_transport(rank, "its NCCL is " + each.nccl_version + ", that of rank 0 " +
                                    joined[0].nccl_version);
       }
-      const auto [at, fresh] = devices.emplace(std::pair(each.nccl_host, each.device), rank);
-      if (!fresh) {
-        refuse_transport(rank, "it is on the same GPU as rank " + std::to_string(at->second) +
-                                   ", and NCCL has one member for each");
+      ranks.push_back({member(rank), each.nccl_host, each.device, each.nccl_version});
+    }
+    if (internal::ranks_on_one_gpu(ranks)) ask_for_sharing(ranks);
+    if (const auto objection = internal::objection_to_sharing(ranks))
+      refuse_transport(objection->rank, objection->text);
+  }
+  // A member of an earlier release cannot reply: it does not share.
+  void ask_for_sharing(std::vector<internal::NcclRank>& ranks) const {
+    std::vector<ObjectRef<detail::CollectiveNccl>> refs;
+    for (const auto& actor : actors_) {
+      refs.push_back(detail::ask<&detail::collective_nccl>(
+          actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
+    }
+    for (std::size_t rank = 0; rank < refs.size(); ++rank) {
+      try {
+        ranks[rank].shares_gpu = get(refs[rank], left()).shares_gpu;
+      } catch (const ActorDiedError& died) {
+        fail_dead(rank, died);
+      } catch (const Error&) {
+        ranks[rank].shares_gpu = false;
       }
     }
   }

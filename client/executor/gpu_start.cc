@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/model/nccl_rank.h"
 #include "device/host_identity.h"
 
 namespace mobula::internal::executor {
@@ -71,6 +72,7 @@ PinnedSliceOptions staging_of_environment() {
 void set_library_environment(const PrepareExecutor& prepare, const AssignExecutor& assignment) {
   if (assignment.gpus.empty()) return;
   set_unless_given("NCCL_RAS_ENABLE", "0");
+  set_unless_given(nccl_sharing_variable, "1");
   const std::string interface = interface_of(prepare.bind_host);
   if (!interface.empty()) set_unless_given("NCCL_SOCKET_IFNAME", "=" + interface);
   set_unless_given("NCCL_HOSTID", exchange::separate_host(assignment.node));

@@ -12,8 +12,8 @@
 
 namespace mobula::internal::executor {
 
-// Sets NCCL variables that the user has not set: no RAS listener, the interface that the node is
-// bound to, and a host id if the node has its own.
+// Sets NCCL variables that the user has not set: no RAS listener, several ranks on one GPU, the
+// interface that the node is bound to, and a host id if the node has its own.
 void set_library_environment(const PrepareExecutor& prepare, const AssignExecutor& assignment);
 // Pinned staging memory per GPU and direction in MiB: at least 12, by default 32.
 inline constexpr const char* staging_variable = "MOBULA_STAGING_MIB";

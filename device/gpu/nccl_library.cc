@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/model/nccl_rank.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -69,6 +71,7 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(const std::string& 
                                                        name, nccl_version_text(made->version_),
                                                        nccl_version_text(least_version)));
   }
+  made->shares_gpu_ = accepts_shared_gpu(made->version_, std::getenv(nccl_sharing_variable));
   return std::shared_ptr<const NcclLibrary>(std::move(made));
 }
 

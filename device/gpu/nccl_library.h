@@ -35,6 +35,8 @@ class NcclLibrary {
 
   const NcclFunctions& call() const { return functions_; }
   int version() const { return version_; }  // 22809 means 2.28.9
+  // True if the library accepts several ranks on one GPU, as the environment was at open().
+  bool shares_gpu() const { return shares_gpu_; }
   const std::string& library() const { return library_; }
   Failure error(std::string_view what, nccl_abi::Status status) const;
 
@@ -42,6 +44,7 @@ class NcclLibrary {
   NcclLibrary() = default;
   NcclFunctions functions_;
   int version_ = 0;
+  bool shares_gpu_ = false;
   std::string library_;
 };
 

@@ -155,9 +155,11 @@ struct TransportCapabilities {
   // Chunk size for large tensors. The process serves chunks of tensors that it has or received to
   // peers with the same chunk size. 0: it serves no chunks.
   std::uint64_t chunk_bytes = 0;
-  Endpoint self;                // endpoint for pulls of retained replicas; empty: none
-  bool supports_close = false;  // it answers CloseConnectionRequest
-  MOBULA_FIELDS(machine, fabric, devices, paths, chunk_bytes, self, supports_close);
+  Endpoint self;                 // endpoint for pulls of retained replicas; empty: none
+  bool supports_close = false;   // it answers CloseConnectionRequest
+  bool nccl_shares_gpu = false;  // its NCCL accepts another rank on its GPU
+  MOBULA_FIELDS(machine, fabric, devices, paths, chunk_bytes, self, supports_close,
+                nccl_shares_gpu);
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 

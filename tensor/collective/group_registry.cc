@@ -85,6 +85,12 @@ std::string GroupRegistry::library() const {
   return nccl_version_text((*options_.gpus->nccl())->version());
 }
 
+bool GroupRegistry::shares_gpu(const GroupId& group) const {
+  const auto member = joined(group);
+  return member && (*member)->communication() == Communication::always &&
+         (*options_.gpus->nccl())->shares_gpu();
+}
+
 Result<void> GroupRegistry::check_new(const Membership& group) const {
   if (group.size() == 0 || group.size() > max_members || group.rank >= group.size()) {
     return failure(ErrorCode::invalid_argument,

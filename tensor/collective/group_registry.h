@@ -52,6 +52,9 @@ class GroupRegistry {
   std::shared_ptr<Member> find(std::string_view name) const;
   // Version of NCCL if the GPUs of this process are open; otherwise empty.
   std::string library() const;
+  // True if this process's part of a communicator accepts another rank on its GPU. False for an
+  // unknown group, and for one without a communicator.
+  bool shares_gpu(const GroupId& group) const;
   // True if the group is among the most recently left ones.
   bool has_left(const GroupId& group) const;
 

@@ -136,6 +136,7 @@ void TensorPaths::add_devices() {
       add({DirectPath::nccl, device_ordinal}, library.error());
       continue;
     }
+    reach_.nccl_shares_gpu = (*library)->shares_gpu();
     NcclOptions nccl;
     if (!options_.host_bind.empty()) nccl.listen = options_.host_bind;
     const char* const host = std::getenv("NCCL_HOSTID");

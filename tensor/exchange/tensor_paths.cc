@@ -122,6 +122,7 @@ transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const TransportC
   transfer::ProcessReach out;
   out.process = process;
   out.machine = reach.machine;
+  out.nccl_shares_gpu = reach.nccl_shares_gpu;
   for (const auto& each : reach.paths) {
     if (is_of_devices(each.path) && each.device_ordinal != device_ordinal &&
         !(each.device_ordinal == 0 && reach.devices.empty()))
@@ -177,6 +178,7 @@ Peer TensorPaths::peer_of(ProcessId process, Key key) const {
   // process, too.
   const bool stays = is_near(known->second) && key.first != DirectPath::tcp;
   peer.trusted_fabric = stays || is_trusted(known->second);
+  peer.shares_gpu = known->second.nccl_shares_gpu;
   for (const auto& each : known->second.paths) {
     if (each.path == key.first && each.device_ordinal == key.second) peer.endpoint = each.endpoint;
   }

@@ -56,12 +56,15 @@ int connect_to(const std::string& name, const std::atomic<bool>& stopped) {
 }
 
 nccl::Status judge(const std::vector<RankName>& all) {
+  // Each rank checks all pairs under its own switch.
+  const bool allowed = std::all_of(all.begin(), all.end(), [](const RankName& each) {
+    return each.version >= nccl::version(2, 30, 0) && each.several_ranks != 0;
+  });
   for (const RankName& a : all) {
     if (a.version != all.front().version || a.ranks != all.front().ranks)
       return nccl::invalid_usage;
     for (const RankName& b : all) {
       const bool shares = a.rank != b.rank && a.host == b.host && a.place == b.place;
-      const bool allowed = a.version >= nccl::version(2, 30, 0) && a.several_ranks != 0;
       if (shares && !allowed) return nccl::invalid_usage;  // "Duplicate GPU detected"
     }
   }

@@ -59,6 +59,7 @@ struct Peer {
   ProcessId process;                    // one incarnation
   std::span<const std::byte> endpoint;  // endpoint() of this transport in the peer
   bool trusted_fabric = false;          // the network in between is trusted: no encryption needed
+  bool shares_gpu = false;              // NCCL: the peer accepts another rank on its GPU
 };
 
 // A path to one incarnation of a peer. A failure ends the channel. The next one has a higher epoch,

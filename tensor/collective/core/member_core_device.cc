@@ -2,10 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/coverage_mark.h"
+#include "base/model/nccl_rank.h"
 #include "tensor/collective/core/member_core.h"
 
 namespace mobula::internal::collective {
@@ -39,7 +40,7 @@ std::string MemberCore::why_not_by_device() const {
     return {};
   }
   if (other_) return "nccl: it is begun by an operation of all members";
-  std::set<std::pair<std::string, std::string>> devices;
+  std::vector<NcclRank> ranks;
   const std::string& version = said_[0].operation.library;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const Operation& own = said_[rank].operation;
@@ -50,9 +51,13 @@ std::string MemberCore::why_not_by_device() const {
       return fmt::format("nccl: the library of {} is {}, that of {} {}", terms_.names[rank],
                          own.library, terms_.names[0], version);
     }
-    if (!devices.emplace(places_.hosts[rank], own.device).second) {
-      return fmt::format("nccl: {} is on the same GPU as another member", terms_.names[rank]);
-    }
+    ranks.push_back({terms_.names[rank], places_.hosts[rank], own.device, own.library});
+  }
+  // Processes on one GPU wait for each other in its time slices, so NCCL may be slower than host
+  // memory: only a group that names NCCL uses it there (decision 185).
+  if (const auto pair = ranks_on_one_gpu(ranks)) {
+    return fmt::format("nccl: {} and {} share {}; Transport::nccl is for that, with NCCL 2.30",
+                       ranks[pair->first].name, ranks[pair->second].name, ranks[pair->second].gpu);
   }
   return {};
 }

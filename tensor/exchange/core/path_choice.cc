@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/model/nccl_rank.h"
+
 namespace mobula::internal::transfer {
 namespace {
 
@@ -31,13 +33,30 @@ class Judge {
     const auto& b = q_.to.paths.at(path).version;
     if (a != b) return "the versions differ: " + a + " and " + b;
     if (!same_machine() && is_plain(path) && !q_.trusted) return "fabric not trusted";
-    return {};
+    return path == DirectPath::nccl ? why_not_shared() : "";
   }
 
  private:
   static bool is_plain(DirectPath path) { return path == DirectPath::nccl || is_of_plugin(path); }
   bool same_machine() const { return !q_.from.machine.empty() && q_.from.machine == q_.to.machine; }
   bool is_named(DirectPath path) const { return q_.named == path; }
+
+  bool on_one_device() const {
+    return same_machine() && q_.source.is_device() && q_.source.device == q_.destination.device;
+  }
+  std::string why_not_shared() const {
+    if (!on_one_device()) return {};
+    const auto rank = [this](const char* role, const ProcessReach& process) {
+      return NcclRank{.name = role + process.process.brief(),
+                      .host = process.machine,
+                      .gpu = q_.source.device,
+                      .version = process.paths.at(DirectPath::nccl).version,
+                      .shares_gpu = process.nccl_shares_gpu};
+    };
+    const auto why =
+        objection_to_sharing({rank("the holder ", q_.from), rank("the receiver ", q_.to)});
+    return why ? why->text : "";
+  }
 
   std::string misplaced(DirectPath path) const {
     const auto& source = q_.source;
@@ -61,10 +80,8 @@ class Judge {
         return {};
       case DirectPath::nccl:
         if (!both_devices) return "one end is not in device memory";
-        if (source.device == destination.device && same_machine() &&
-            !(q_.from.several_ranks_per_device && q_.to.several_ranks_per_device)) {
-          return "both ends are on one device, which this NCCL refuses";
-        }
+        if (on_one_device() && !is_named(path))
+          return "both ends are on one device, where only a transfer that names nccl uses it";
         return {};
       case DirectPath::ucx:
         if (!no_device && !is_named(path)) {

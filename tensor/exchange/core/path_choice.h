@@ -26,7 +26,7 @@ struct ProcessReach {
   std::map<DirectPath, PathSupport> paths;  // a path that is not listed is not supported
   bool rdma = false;                        // UCX has a transport that needs no action of the peer
   bool ucx_devices = false;                 // UCX reads device memory
-  bool several_ranks_per_device = false;    // NCCL allows two processes on one device
+  bool nccl_shares_gpu = false;             // NCCL accepts two processes on one device
 };
 
 // Location of bytes, present or wanted.
@@ -67,7 +67,8 @@ bool is_better(DirectPath path, DirectPath than);
 //   inproc    is used within one process.
 //   cuda_ipc  connects devices of one machine: the same device, or devices with peer access.
 //   shm       connects host memory within one machine.
-//   nccl      connects other devices, on a trusted fabric, with equal versions.
+//   nccl      connects other devices, on a trusted fabric, with equal versions. It connects one
+//             device only if it is named, and if the NCCL of both processes accepts that.
 //   ucx       connects host memory between machines with RDMA, on a trusted fabric.
 //   tcp       connects host memory between machines. It encrypts unless the fabric is trusted.
 //   staged    carries device memory of one or both ends through the host.

@@ -40,7 +40,7 @@ page=${record%.jsonl}.md
 grep -q '"simulated":true' "$record"
 grep -q 'These are simulated devices' "$page"
 [ "$(grep -c '"status":"skipped"' "$record")" -le 2 ] || fail "more was skipped than PyTorch and the ranks of one host"
-for stage in facts probe cluster vmm 'tensors by nccl' 'tensors staged' interception 'memory after exit' mps 'two processes'; do
+for stage in facts probe cluster 'cluster nccl' vmm 'tensors by nccl' 'tensors staged' interception 'memory after exit' mps 'two processes'; do
   grep -q "\"stage\":\"$stage\",\"status\":\"passed\"" "$record" || fail "$stage did not pass"
 done
 

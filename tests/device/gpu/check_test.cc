@@ -105,6 +105,21 @@ TEST_F(SimulatedGpuCheck, JoinsRanksOfOneHostWithNewerNccl) {
   EXPECT_EQ(verdict("nccl multi-rank"), "passed: ");
 }
 
+TEST_F(SimulatedGpuCheck, SharesGpuByNcclInCluster) {
+  start({"--only", "cluster nccl"}, "nccl=23007");
+  EXPECT_EQ(finish(), 0) << output_;
+  EXPECT_EQ(verdict("cluster nccl"), "passed: ") << page();
+  EXPECT_THAT(page(), HasSubstr("3 actors of one GPU, a tensor of 2097152 bytes by nccl"));
+  EXPECT_THAT(page(), HasSubstr("a member with the switch at 0 is refused"));
+}
+
+TEST_F(SimulatedGpuCheck, RefusesSharedGpuWithOlderNccl) {
+  start({"--only", "cluster nccl"});
+  EXPECT_EQ(finish(), 0) << output_;
+  EXPECT_EQ(verdict("cluster nccl"), "passed: ") << page();
+  EXPECT_THAT(page(), HasSubstr("a strict transfer is refused with the same remedy | holds"));
+}
+
 TEST_F(SimulatedGpuCheck, FailsWhenPointersEscapeInterception) {
   start({"--only", "interception"}, "wraps=cuMemAlloc");
   EXPECT_EQ(finish(), 1) << output_;

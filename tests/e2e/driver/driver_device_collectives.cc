@@ -8,6 +8,7 @@
 #include <string>
 
 #include "e2e/driver/driver.h"
+#include "e2e/driver/gpu_part.h"
 
 namespace mobula::e2e {
 namespace {
@@ -239,7 +240,7 @@ Band band(int members, int with_gpu) {
   for (int i = 0; i < members; ++i) {
     mobula::ActorOptions options;
     options.num_cpus = 0;
-    if (i < with_gpu) options.num_gpus = 1;
+    if (i < with_gpu) options.num_gpus = part_of_gpu();
     all.push_back(mobula::actor<Player>.options(options).remote());
     all.back().call<&Player::sit>(i, with_gpu);
   }
@@ -264,7 +265,7 @@ const std::map<std::string, Transport> ways{{"automatic", Transport::automatic},
 mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::string& words) {
   mobula::ActorOptions options;
   options.num_cpus = 0;
-  options.num_gpus = 1;
+  options.num_gpus = part_of_gpu();
   const std::string name = words.substr(0, words.find('='));
   const char* const before = name == "MOBULA_SIMULATED_GPU" ? std::getenv(name.c_str()) : nullptr;
   options.env[name] =
@@ -418,7 +419,7 @@ int gpu_collective_hangs(const Words& arguments) {
   auto all = band(2, 2);
   mobula::ActorOptions options;
   options.num_cpus = 0;
-  options.num_gpus = 1;
+  options.num_gpus = part_of_gpu();
   options.max_restarts = 1;
   options.env["MOBULA_SIMULATED_GPU"] =
       std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
@@ -536,7 +537,7 @@ int gpu_collective_beside(const Words&) {
   for (int i = 0; i < 3; ++i) {
     mobula::ActorOptions options;
     options.num_cpus = 0;
-    options.num_gpus = 1;
+    options.num_gpus = part_of_gpu();
     options.max_concurrency = 4;
     all.push_back(mobula::actor<Player>.options(options).remote());
     all.back().call<&Player::sit>(i, 3);

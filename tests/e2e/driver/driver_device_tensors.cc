@@ -7,6 +7,7 @@
 #include <string>
 
 #include "e2e/driver/driver.h"
+#include "e2e/driver/gpu_part.h"
 #include "simulated_gpu/calls.h"
 
 namespace mobula::e2e {
@@ -148,7 +149,7 @@ const mobula::CallOptions gpu_stays{.tensor_transport = Transport::automatic};
 mobula::ActorOptions on_gpus(double gpus) {
   mobula::ActorOptions options;
   options.num_cpus = 0.1;
-  options.num_gpus = gpus;
+  options.num_gpus = gpus * part_of_gpu();
   return options;
 }
 

@@ -248,6 +248,12 @@ TEST_P(TwoSided, RejectsPairsThatNcclRejects) {
   const auto version = first->open(*newer, 1);
   ASSERT_FALSE(version);
   EXPECT_NE(version.error().text.find("2.30.7"), std::string::npos) << version.error().text;
+  // The switch of NCCL 2.30 on one side alone is not enough, and the peer has to report it.
+  const auto alone = node(on(0, "nccl=23007")), beside = node(on(0, "nccl=23007"));
+  const auto unset = alone->open(*beside, 1);
+  ASSERT_FALSE(unset);
+  EXPECT_NE(unset.error().text.find("NCCL_MULTI_RANK_GPU_ENABLE"), std::string::npos)
+      << unset.error().text;
   // Two "hosts" on one device, as a test with a single GPU uses.
   NodeOptions a = on(0), b = on(0);
   a.nccl_host = "a";

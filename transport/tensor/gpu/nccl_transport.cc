@@ -167,9 +167,12 @@ Result<NcclTransport::Endpoint> NcclTransport::check_peer(const Peer& peer) cons
                    fmt::format("nccl: NCCL {} here and {} there, which do not speak to each other",
                                nccl_version_text(library_->version()), nccl_version_text(version)));
   }
-  if (there->device == context_->uuid() && there->host == options_.host) {
-    return failure(ErrorCode::unavailable, "nccl: both processes use " + to_string(there->device) +
-                                               ", which NCCL refuses; cuda_ipc is for that");
+  if (there->device == context_->uuid() && there->host == options_.host &&
+      !(library_->shares_gpu() && peer.shares_gpu)) {
+    return failure(ErrorCode::unavailable,
+                   "nccl: both processes use " + to_string(there->device) +
+                       ", which NCCL refuses unless both have NCCL 2.30 and "
+                       "NCCL_MULTI_RANK_GPU_ENABLE=1; cuda_ipc needs neither");
   }
   return there;
 }

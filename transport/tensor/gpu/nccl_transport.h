@@ -26,7 +26,8 @@ namespace mobula::internal {
 
 struct NcclOptions {
   std::string listen = "127.0.0.1:0";  // address of this process for peers
-  std::string host;  // host name for NCCL (NCCL_HOSTID): two ranks on one device need two
+  // Host name for NCCL (NCCL_HOSTID): two ranks on one device need two, unless both share it.
+  std::string host;
   DirectLimits limits = {};
   std::size_t max_open = 64;        // communicators; each one uses device memory
   Duration shutdown_timeout = 10s;  // maximum time until a communicator has ended

@@ -1,6 +1,6 @@
-// The driver program of the stage `cluster`: scenarios on a running cluster with one GPU, through
-// the public interface. It prints its findings as JSON lines, which the stage records. Executors
-// reach the CUDA driver and NVML by dlopen, as user code does.
+// The driver program of the stages about the product: scenarios on a running cluster with one GPU,
+// through the public interface. It prints its findings as JSON lines, which the stage records.
+// Executors reach the CUDA driver and NVML by dlopen, as user code does.
 //   gpu_check_driver SCENARIO [brief] [WORDS…]
 #include <mobula/mobula.h>
 
@@ -22,15 +22,22 @@
 #include <sstream>
 #include <thread>
 
+#include "device/gpu/check/driver_findings.h"
 #include "device/gpu/check/driver_libraries.h"
+#include "device/gpu/check/nccl_scenarios.h"
 
 namespace {
 
 using mobula::Device;
 using mobula::Tensor;
 using mobula::Transport;
+using mobula::internal::gpu_check::clock_ns;
 using mobula::internal::gpu_check::Cuda;
+using mobula::internal::gpu_check::holds;
+using mobula::internal::gpu_check::now_ns;
 using mobula::internal::gpu_check::Nvml;
+using mobula::internal::gpu_check::text_value;
+using mobula::internal::gpu_check::value;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -39,29 +46,6 @@ constexpr std::int64_t mib = 1 << 20;
 bool brief = false;
 
 // ---- findings -----------------------------------------------------------------------------------
-
-std::string quoted(const std::string& text) {
-  std::string made = "\"";
-  for (const char each : text) {
-    if (each == '"' || each == '\\') made += '\\';
-    made += static_cast<unsigned char>(each) < 0x20 ? ' ' : each;
-  }
-  return made + "\"";
-}
-void print_line(const std::string& line) { std::cout << line << std::endl; }
-void holds(const std::string& what, bool true_, const std::string& seen = {}) {
-  print_line("{\"what\":" + quoted(what) + ",\"holds\":" + (true_ ? "true" : "false") +
-             ",\"seen\":" + quoted(seen) + "}");
-}
-void value(const std::string& what, double number, const std::string& unit) {
-  std::ostringstream text;
-  text << number;
-  print_line("{\"what\":" + quoted(what) + ",\"value\":" + text.str() +
-             ",\"unit\":" + quoted(unit) + "}");
-}
-void text_value(const std::string& what, const std::string& text) {
-  print_line("{\"what\":" + quoted(what) + ",\"value\":" + quoted(text) + "}");
-}
 
 std::string range_of(std::vector<double> all, double factor, const char* unit) {
   std::sort(all.begin(), all.end());
@@ -73,13 +57,6 @@ std::string range_of(std::vector<double> all, double factor, const char* unit) {
 }
 
 // ---- clocks -------------------------------------------------------------------------------------
-
-std::int64_t clock_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-std::int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 // Seconds since this process was forked, with the resolution of the kernel's clock ticks (10 ms).
 double age_of_process() {
@@ -502,7 +479,9 @@ int main(int argc, char** argv) {
       {"busy", busy},
       {"killed-executor", killed_executor},
       {"fresh-processes", fresh_processes},
-      {"direct-tensors", direct_tensors}};
+      {"direct-tensors", direct_tensors},
+      {"nccl-shared", [] { mobula::internal::gpu_check::share_gpu_by_nccl(brief); }},
+      {"nccl-refused", [] { mobula::internal::gpu_check::refuse_shared_gpu(brief); }}};
   const auto scenario = words.empty() ? scenarios.end() : scenarios.find(words.front());
   if (scenario == scenarios.end()) {
     std::cerr << "gpu_check_driver: no such scenario\n";

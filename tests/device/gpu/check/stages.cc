@@ -48,6 +48,8 @@ std::span<const Stage> stages() {
             "the product: head, agent, discovery, device masks, fractions, overuse, a killed "
             "executor, start times, tensors between executors",
             &run_cluster},
+      Stage{"cluster nccl", 60, "NCCL between actors of one GPU in the product, or its refusal",
+            &share_gpu_in_cluster},
       Stage{"vmm", 60,
             "device memory by descriptor between processes: checksums, bandwidth, a killed "
             "exporter, a parked descriptor",

@@ -60,6 +60,7 @@ std::span<const Stage> stages();
 void inspect_machine(Findings& findings);
 void run_probe(Findings& findings);
 void run_cluster(Findings& findings);
+void share_gpu_in_cluster(Findings& findings);
 void share_memory(Findings& findings);
 void tensors_between_hosts(Findings& findings);
 void tensors_by_the_host(Findings& findings);

@@ -25,7 +25,8 @@ struct Pair {
   }
   // Both members reduce an equal amount on their GPUs; `library` is the version that the other
   // member announces.
-  void meet(const std::string& library, std::uint64_t number = 1) {
+  void meet(const std::string& library, std::uint64_t number = 1,
+            const std::string& device = "GPU-1") {
     Operation own;
     own.kind = OperationKind::all_reduce;
     own.shape = {1 << 20};
@@ -35,7 +36,7 @@ struct Pair {
     ControlMessage message;
     message.number = number;
     message.operation = own;
-    message.operation.device = "GPU-1";
+    message.operation.device = device;
     message.operation.library = library;
     core.on(start, 1, message, out);
   }
@@ -68,6 +69,15 @@ struct Pair {
   MemberCore core;
   MemberCore::Commands out;
 };
+
+// Processes on one GPU take turns: only a group that names NCCL uses it there.
+TEST(GroupMember, BeginsNoCommunicatorOnSharedGpu) {
+  Pair pair;
+  pair.meet(Pair::said()->operation.library, 1, "GPU-0");
+  EXPECT_EQ(pair.core.way(), MemberCore::Way::plan);
+  EXPECT_EQ(pair.core.no_communicator(),
+            "nccl: rank 0 and rank 1 share GPU-0; Transport::nccl is for that, with NCCL 2.30");
+}
 
 // They would never report completion.
 TEST(GroupMember, BeginsNoCommunicatorWithEarlierReleases) {

@@ -85,7 +85,8 @@ TEST(PathChoice, ChoosesPathsForDevicesOfOneHost) {
   auto question = between("a", "a", gpu0, gpu0);
   auto choice = choose_paths(question);
   EXPECT_THAT(choice.paths, ElementsAre(cuda_ipc, staged, store));
-  EXPECT_EQ(refusal_of(choice, nccl), "both ends are on one device, which this NCCL refuses");
+  EXPECT_EQ(refusal_of(choice, nccl),
+            "both ends are on one device, where only a transfer that names nccl uses it");
   question.destination = gpu1;
   choice = choose_paths(question);
   EXPECT_THAT(choice.paths, ElementsAre(nccl, staged, store));
@@ -136,6 +137,36 @@ TEST(PathChoice, NamedPath_IsUsedAloneUnlessFallbackAllowed) {
               ElementsAre(PathRefusal{cuda_ipc, "the receiver: libcuda.so.1 is not there"}));
 }
 
+TEST(PathChoice, NamedNccl_ConnectsOneDeviceIfBothAccept) {
+  auto question = between("a", "a", gpu0, gpu0);
+  question.named = nccl;
+  for (auto* side : {&question.from, &question.to}) side->paths[nccl].version = "2.30.7";
+  const std::string holder = "the holder " + question.from.process.brief(),
+                    receiver = "the receiver " + question.to.process.brief();
+  const std::string no_switch =
+      " does not report NCCL_MULTI_RANK_GPU_ENABLE=1; set it to 1 or unset it, in this release of "
+      "Mobula";
+  EXPECT_EQ(refusal_of(choose_paths(question), nccl),
+            holder + " and " + receiver + " share GPU-0, and " + holder + no_switch);
+  question.from.nccl_shares_gpu = true;
+  EXPECT_EQ(refusal_of(choose_paths(question), nccl),
+            holder + " and " + receiver + " share GPU-0, and " + receiver + no_switch)
+      << "an earlier release does not report it";
+  question.to.nccl_shares_gpu = true;
+  EXPECT_THAT(choose_paths(question).paths, ElementsAre(nccl));
+  question.allow_fallback = true;
+  EXPECT_THAT(choose_paths(question).paths, ElementsAre(nccl, cuda_ipc, staged, store));
+  question.named.reset();
+  EXPECT_THAT(choose_paths(question).paths, ElementsAre(cuda_ipc, staged, store));
+  question = between("a", "a", gpu0, gpu0);
+  question.named = nccl;
+  EXPECT_EQ(refusal_of(choose_paths(question), nccl),
+            holder + " and " + receiver + " share GPU-0, and the NCCL of " + holder +
+                " is 2.28.9, which accepts one rank per GPU; install 2.30 or newer");
+  question.to.paths[nccl] = {"libnccl.so.2 is not there", {}};
+  EXPECT_EQ(refusal_of(choose_paths(question), nccl), "the receiver: libnccl.so.2 is not there");
+}
+
 TEST(PathChoice, Gloo_IsUsedOnlyByName) {
   auto question = between("a", "b", host, host);
   question.trusted = true;
@@ -162,7 +193,7 @@ TEST(PathChoice, KeepsRulesForEveryQuery) {
       }
       side->rdma = random.chance(500);
       side->ucx_devices = random.chance(300);
-      side->several_ranks_per_device = random.chance(300);
+      side->nccl_shares_gpu = random.chance(300);
     }
     question.trusted = random.chance(500);
     question.peer_access = random.chance(500);
