@@ -213,15 +213,15 @@ void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
                        : decode<head::GroupRow>(at->second);
   if (!row) return world_.violation("groups", what + " starts, and its group is not on the disk");
   const auto index = static_cast<std::size_t>(allocation.bundle);
-  if (index >= row->places.size() || row->places[index].node != node) {
+  if (index >= row->locations.size() || row->locations[index].node != node) {
     return world_.violation("groups", what + " starts where the disk has no place for it");
   }
   if (complete_groups_.insert(allocation.group).second &&
-      std::ranges::any_of(row->places, [](const auto& each) { return each.node.empty(); })) {
+      std::ranges::any_of(row->locations, [](const auto& each) { return each.node.empty(); })) {
     return world_.violation("groups", what + " starts before all bundles have their places");
   }
   NodeShape bundle;
-  for (const auto& resource : row->places[index].allocation.resources) {
+  for (const auto& resource : row->locations[index].allocation.resources) {
     ResourceShape shape{resource.name, {}};
     for (const auto& share : resource.shares) {
       if (shape.instances.size() <= share.index) shape.instances.resize(share.index + 1);

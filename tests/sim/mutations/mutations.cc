@@ -350,7 +350,7 @@ Hooks head_writes(const std::string& table, Change change) {
 
 // Writes the record of a group as if it were not placed yet.
 Hooks places_are_not_written() {
-  return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.places.clear(); });
+  return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.locations.clear(); });
 }
 
 Hooks drains_are_not_written() {
