@@ -75,7 +75,7 @@ struct ToolClient::Link {
   Result<void> look_up(const Address& where) {
     resolver = std::make_unique<NameResolver>(*loop, NamePatience::brief);
     resolving = true;
-    return resolver->ask(where, [this](const Result<SocketAddress>& found) {
+    return resolver->resolve(where, [this](const Result<SocketAddress>& found) {
       resolving = false;
       has_no_address = !found;
       if (found) {

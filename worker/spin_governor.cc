@@ -77,9 +77,9 @@ SpinGovernor::SpinGovernor(EventLoop& loop, const SpinLimitOptions& options, Fd 
 // The sampling thread itself is running, too. If the load is not available, no thread may spin.
 void SpinGovernor::look() {
   const auto running = load_ ? running_threads(load_) : std::nullopt;
-  page_.set_room(running ? room_.sample(*running - 1, static_cast<int>(page_.taken())) : 0);
+  page_.set_permits(running ? room_.sample(*running - 1, static_cast<int>(page_.taken())) : 0);
   if (!running) return;
-  unused_samples_ = page_.take_asked() ? 0 : unused_samples_ + 1;
+  unused_samples_ = page_.take_requested() ? 0 : unused_samples_ + 1;
   const bool rests = unused_samples_ >= looks_until_rest;
   timer_.arm(monotonic_now() + (rests ? between_looks_at_rest : between_looks));
 }

@@ -51,7 +51,7 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
     uuid = own.uuid;
     if (const auto file = own.arena->file_of(bytes.data()))
       elements = region_of(own.context->uuid(), bytes, *file);
-    elements.place = {MemoryKind::device, own.context->uuid()};
+    elements.location = {MemoryKind::device, own.context->uuid()};
   } else if (exchange_->arena()) {
     elements.file = exchange_->arena()->file_of(bytes);
   }

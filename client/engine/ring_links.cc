@@ -142,7 +142,7 @@ void RingLinks::send_waiting(Link& link) {
     link.first_written = link.writer.write(frame, before);
     wrote = wrote || link.first_written != before;
     if (link.first_written < frame.size()) {
-      if (link.writer.broken() || !link.writer.ask_for_room()) break;
+      if (link.writer.broken() || !link.writer.request_space()) break;
       continue;
     }
     link.waiting_bytes -= frame.size();

@@ -64,7 +64,7 @@ Result<void> HeadLink::connect() {
   if (!where) return where.error();
   if (where->numeric()) return connect_to(head_->address);
   resolver_ = std::make_unique<NameResolver>(loop_, NamePatience::brief);
-  return resolver_->ask(*where, [this](const Result<SocketAddress>& found_address) {
+  return resolver_->resolve(*where, [this](const Result<SocketAddress>& found_address) {
     if (!found_address) return lose(found_address.error().text);
     if (auto begun = connect_to(found_address->text()); !begun) lose(begun.error().text);
   });

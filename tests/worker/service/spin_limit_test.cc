@@ -94,21 +94,21 @@ TEST_F(SpinLimitTest, FollowsLoadOfMachine) {
   const auto limit = SpinGovernor::create(*loop_, running("0.1 0.1 0.1 100000/200000 1\n")).value();
   const auto page = SpinBudget::open(limit->file().value().get()).value();
   EXPECT_EQ(page.longest(), 50us);
-  EXPECT_EQ(page.room(), 0u);
+  EXPECT_EQ(page.permits(), 0u);
   // A thread requests a permit, so samples continue.
   (void)running("0.1 0.1 0.1 1/200000 1         \n");
   if (std::thread::hardware_concurrency() == 1) return;
-  for (const Time until = monotonic_now() + 20s; page.room() == 0 && monotonic_now() < until;) {
+  for (const Time until = monotonic_now() + 20s; page.permits() == 0 && monotonic_now() < until;) {
     (void)page.take(3);
     loop_->turn(10ms);
   }
-  EXPECT_GT(page.room(), 0u);
+  EXPECT_GT(page.permits(), 0u);
 }
 
 TEST_F(SpinLimitTest, ReclaimsPermitsOfDeadProcesses) {
   const auto limit = SpinGovernor::create(*loop_, running("0 0 0 1/1 1\n")).value();
   const auto page = SpinBudget::open(limit->file().value().get()).value();
-  page.set_room(1);
+  page.set_permits(1);
   const auto ticket = page.take(spin_number(ProcessId::of(4)));
   EXPECT_EQ(page.taken(), 1u);
   limit->left(ProcessId::of(5));
