@@ -9,7 +9,7 @@ namespace {
 
 const CoverageMark mark_discarded("client.result_nobody_wants");
 const CoverageMark mark_escaped_pending("client.pending_object_escaped");
-const CoverageMark mark_returned("client.place_returned");
+const CoverageMark mark_returned("client.unpinned");
 
 // Row shown for a result that has no row.
 const ObjectRow& pending_result() {

@@ -42,8 +42,8 @@ class ObjectWrites {
   // The process no longer waits for memory for this object.
   void abandon(ProcessId process, ObjectId object);
   // Requests of processes that waited for memory.
-  void place_found(const ReserveRequest& request);
-  void place_refused(const ReserveRequest& request, const Failure& why);
+  void allocated(const ReserveRequest& request);
+  void allocation_refused(const ReserveRequest& request, const Failure& why);
   // The home of the object stores the result, or does not exist any more.
   void finish_sealers(ObjectId object);
   void on(const SlabFailed& failed);

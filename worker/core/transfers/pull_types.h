@@ -72,14 +72,14 @@ struct BeginPull {
 };
 // Request permission to read from `from` (`PullRequest`), then call `answered`.
 struct RequestSource {
-  RequestNumber ask = 0;
+  RequestNumber request = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const RequestSource&, const RequestSource&) = default;
 };
 // The source may release the object (`PullComplete`).
 struct ReleaseSource {
-  RequestNumber ask = 0;
+  RequestNumber request = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const ReleaseSource&, const ReleaseSource&) = default;
@@ -126,7 +126,7 @@ struct PullProgress {
     none,
     turn,     // waits for admission
     placing,  // memory is being allocated
-    room,     // no memory; waits until some is released
+    space,    // no memory; waits until some is released
     sources,  // no source has granted access yet
   };
   PullKey key;
