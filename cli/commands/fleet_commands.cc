@@ -344,7 +344,7 @@ int run_fleet_command(int argc, char** argv) {
     if (!bundle) return complain(bundle.error());
     reports = rollout.bring_up(*bundle);
   } else {
-    reports = line.command == "down" ? rollout.take_down() : rollout.look();
+    reports = line.command == "down" ? rollout.take_down() : rollout.report();
   }
   progress.clear();
   if (place) {  // the next command may begin when it sees the release

@@ -77,8 +77,8 @@ Result<void> HeadLink::connect_to(const std::string& address) {
   return {};
 }
 
-void HeadLink::ask(const std::string& verb, const std::string& kind, const std::string& argument,
-                   Duration timeout, Reply reply) {
+void HeadLink::query(const std::string& verb, const std::string& kind, const std::string& argument,
+                     Duration timeout, Reply reply) {
   ToolRequest request;
   request.request = ++last_query_;
   request.verb = verb;

@@ -41,8 +41,8 @@ class HeadLink {
   // Begins to connect.
   void open();
   // Sends a query. `reply` is called exactly once, and never before this returns.
-  void ask(const std::string& verb, const std::string& kind, const std::string& argument,
-           Duration timeout, Reply reply);
+  void query(const std::string& verb, const std::string& kind, const std::string& argument,
+             Duration timeout, Reply reply);
 
   bool is_connected() const { return connected_; }
   // The head's address and key of the latest attempt.
