@@ -60,7 +60,7 @@ nccl::Status judge(const std::vector<RankName>& all) {
     if (a.version != all.front().version || a.ranks != all.front().ranks)
       return nccl::invalid_usage;
     for (const RankName& b : all) {
-      const bool shares = a.rank != b.rank && a.host == b.host && a.place == b.place;
+      const bool shares = a.rank != b.rank && a.host == b.host && a.location == b.location;
       const bool allowed = a.version >= nccl::version(2, 30, 0) && a.several_ranks != 0;
       if (shares && !allowed) return nccl::invalid_usage;  // "Duplicate GPU detected"
     }

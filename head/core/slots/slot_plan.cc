@@ -167,9 +167,9 @@ void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
       slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job),
       recall.queries ? "queried for" : "recalled for", recall.for_job.hex(),
       priority_of(recall.for_job), recall.for_class.hex())});
-  tables_.processes.send(
-      slot.lessee, RecallSlot{slot.id, std::string(to_string(recall.cause)),
-                              recall.queries ? RunningTask::is_asked_about : RunningTask::ends});
+  tables_.processes.send(slot.lessee,
+                         RecallSlot{slot.id, std::string(to_string(recall.cause)),
+                                    recall.queries ? RunningTask::is_queried : RunningTask::ends});
 }
 
 void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& message) {

@@ -151,7 +151,7 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.actor.actor.empty(),
                          to->node().id, start.allocation};
   where_it_may(start, *to);
-  has_room_for_contexts(start, to->node().plan.shape);
+  has_memory_for_contexts(start, to->node().plan.shape);
   within_quota(start);
   in_its_turn(start, to->node().plan);
   // The bundle reserved the node's CPUs when it was placed. Since then, tasks that had released
@@ -187,7 +187,7 @@ bool meets_selectors(const Request& request, const Labels& labels) {
 }
 
 // Checks against the real device memory: the user's amount plus the context of one process.
-void Checkers::has_room_for_contexts(const StartSlot& start, const NodeShape& shape) {
+void Checkers::has_memory_for_contexts(const StartSlot& start, const NodeShape& shape) {
   const std::int64_t asked = start.demand_class.request.gpu_memory;
   const auto* held = start.allocation.find("GPU");
   const auto* gpus = shape.find("GPU");

@@ -212,7 +212,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   put_many(1, 6);
   home_.say(1, FetchObjectRequest{ref(1), NodeId{}, 3});
   settle();
-  const auto place = home_.received<FetchObjectReply>(1).at(0).place;
+  const auto location = home_.received<FetchObjectReply>(1).at(0).location;
   home_.forget();
   std::vector<UnpinRequest> asked;
   for (std::uint64_t i = 7; i <= 12; ++i) {
@@ -239,7 +239,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   EXPECT_EQ(asked[0].fetch, 3u);
   EXPECT_EQ(state(home_, 1), ObjectState::sealed);
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(1))->location.offset,
-            static_cast<std::uint64_t>(place.offset));
+            static_cast<std::uint64_t>(location.offset));
 }
 
 TEST_F(SpillTest, IgnoresUnpinOfEarlierFetch) {

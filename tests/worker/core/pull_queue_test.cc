@@ -32,10 +32,10 @@ class PullQueueTest : public ::testing::Test {
                                    .argument = argument},
                                   out_)
                             .value();
-    place();
+    location();
     return pull;
   }
-  void place() {
+  void location() {
     for (auto begun = take<BeginPull>(); !begun.empty(); begun = take<BeginPull>()) {
       for (const BeginPull& each : begun) queue_.placed(now_, each.pull, out_);
     }
@@ -186,7 +186,7 @@ TEST_F(PullQueueTest, ChecksFileBeforeCompletion) {
   const PullId pull =
       queue_.want(now_, {.key = {{}, Hash128{1, 2}}, .size_bytes = 10, .sources = {node_a}}, out_)
           .value();
-  place();
+  location();
   ready(node_a, 10);
   arrived(fetches().at(0));
   EXPECT_EQ(take<CompletePull>().at(0).pull, pull);
