@@ -85,7 +85,7 @@ detail::TensorStorage::Hold LocalTensors::hold_for_readers(const detail::Include
            "referred to (tensor " +
            object.brief() + ")";
   };
-  return preference.sharing == ElementSharing::alias ? memory.storage->look_on(memory.range, reader)
+  return preference.sharing == ElementSharing::alias ? memory.storage->alias(memory.range, reader)
                                                      : memory.storage->hold(memory.range, reader);
 }
 

@@ -429,7 +429,7 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
                                  .of_device = !record.device.empty(),
                                  .device = wanted.device};
     if (wanted.gathering != 0) {
-      const auto target = place_of(wanted);
+      const auto target = memory_of(wanted);
       if (!target) return report(target.error());
       fetch.in_place = false;
       fetch.size_bytes = target->size();

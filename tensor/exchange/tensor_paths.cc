@@ -276,9 +276,9 @@ Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path,
   SourceRegion staged;
   std::shared_ptr<const void> stage;
   std::byte* at = nullptr;
-  if (auto room =
+  if (auto taken =
           arena_ ? arena_->take(std::max<std::size_t>(size, 1)) : Result<ArenaBytes>(not_here())) {
-    const auto kept = std::make_shared<ArenaBytes>(std::move(*room));
+    const auto kept = std::make_shared<ArenaBytes>(std::move(*taken));
     at = kept->bytes().data();
     staged = kept->region();
     staged.bytes = staged.bytes.first(size);
