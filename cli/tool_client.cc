@@ -61,7 +61,7 @@ struct ToolClient::Link {
     const auto where = Address::parse(cluster.address);
     if (!where) return failure(ErrorCode::invalid_argument, "head address: " + where.error().text);
     if (where->numeric()) return connect(cluster.address);
-    return look_up(*where);
+    return resolve(*where);
   }
 
   Result<void> connect(const std::string& address) {
@@ -72,7 +72,7 @@ struct ToolClient::Link {
   }
 
   // Resolves once: a bus would retry a mistyped name forever.
-  Result<void> look_up(const Address& where) {
+  Result<void> resolve(const Address& where) {
     resolver = std::make_unique<NameResolver>(*loop, NamePatience::brief);
     resolving = true;
     return resolver->resolve(where, [this](const Result<SocketAddress>& found) {
