@@ -205,7 +205,7 @@ void ClusterView::touch(Node& node) {
   freed_.erase(node.freed_at);
   node.freed_at = ++stamp_;
   freed_.insert(node.freed_at, &node);
-  // Executor places of the node are also those of its bundles.
+  // Executor slots of the node are also those of its bundles.
   const auto at = groups_on_.find(node.id);
   if (at != groups_on_.end()) freed_groups_.insert(at->second.begin(), at->second.end());
 }

@@ -157,7 +157,7 @@ class ClusterView {
 
   // Allocates `shape`, which must fit there.
   Allocation book(PlacementTarget target, const RequestShape& shape);
-  // Change the ledger of a node, or of a bundle there together with the executor places of the
+  // Change the ledger of a node, or of a bundle there together with the executor slots of the
   // node. False if the bundle is unknown.
   bool restore(Node& node, const Allocation& allocation, Occupancy occupancy);
   void free(Node& node, const Allocation& allocation, Occupancy occupancy);

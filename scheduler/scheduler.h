@@ -142,7 +142,7 @@ class Scheduler {
   bool release(SlotId slot);
   // Records that the slot was returned and that its executor exits.
   bool ends(SlotId slot, Time now);
-  bool release_cpu(SlotId slot);    // its executor blocks: CPU and executor place are released
+  bool release_cpu(SlotId slot);    // its executor blocks: CPU and executor slot are released
   bool reacquire_cpu(SlotId slot);  // its executor continues, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);

@@ -333,7 +333,7 @@ class Operating {
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());
   }
-  // Moves the operand to its place, then allocates memory for the result.
+  // Moves the operand to its device, then allocates memory for the result.
   collective::Prepare prepared(
       std::function<internal::Result<collective::Memory>(const Operation&)> take) {
     return [this, take = std::move(take)](const Operation& agreed,

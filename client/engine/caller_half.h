@@ -89,7 +89,7 @@ class CallerHalf {
   bool found_instead(ActorId wanted) const { return found_.at(wanted).has_value(); }
   // Ends the expectation. The caller owns one reference to the handle of the actor in the report.
   std::optional<FindActorReply> take_found(ActorId wanted);
-  // Asks the head to take the name from an actor that exits. A repeated call resends the request.
+  // Requests that the head takes the name from an actor that exits. A repeated call resends it.
   // NameReleased of the callee follows.
   void release_name(FindActor question);
   // The job's admission by the head, or its rejection. Empty until the head replies.

@@ -68,12 +68,12 @@ Result<std::span<std::byte>> ObjectMappings::reserved(const SlabRange& location,
 
 bool ObjectMappings::fill(const SpaceReserved& space) {
   const auto slab = writable_.find(space.location.slab);
-  MOBULA_CHECK(slab != writable_.end(), "room in a slab that was never mapped");
+  MOBULA_CHECK(slab != writable_.end(), "memory in a slab that was never mapped");
   const bool copies = space.copy_of.slab != 0;
   const auto source = copies ? mapped_bytes(space.object, space.copy_of) : space.payload.bytes();
   if (copies && source.size() != static_cast<std::size_t>(space.location.size_bytes)) return false;
   auto bytes = slab->second.bytes(static_cast<std::uint64_t>(space.location.offset), source.size());
-  MOBULA_CHECK(bytes.ok(), "room outside of its slab");
+  MOBULA_CHECK(bytes.ok(), "memory outside of its slab");
   std::memcpy(bytes->data(), source.data(), source.size());
   return true;
 }

@@ -248,7 +248,7 @@ class ProcessEngine {
   // Guarded by mutex_.
   mutable Mutex mutex_;
   LocalTensors* tensors_ = nullptr;
-  CondVar changed_;  // followers wait for an object, an answer, or room
+  CondVar changed_;  // followers wait for an object, an answer, or budget
   StepEvents events_;
   CallerHalf caller_;
   const std::unique_ptr<CalleeHalf> callee_;  // null in a driver

@@ -1,5 +1,5 @@
 // Asynchronous connection of an operator's program to the head. It connects again by itself, and
-// asks for the address each time, because a restarted head may have another one.
+// resolves the address each time, because a restarted head may have another one.
 // Thread: the event loop.
 // Errors: of queries: unavailable without a connection, timed_out, or the head's refusal.
 #pragma once

@@ -219,7 +219,7 @@ void InstanceLedger::free(const Allocation& allocation, Occupancy occupancy) {
   auto& counts = executors(occupancy.tenant);
   if (!occupancy.lent) --counts.running;
   --counts.holders;
-  MOBULA_CHECK(counts.running >= 0 && counts.holders >= 0, "a place is freed once");
+  MOBULA_CHECK(counts.running >= 0 && counts.holders >= 0, "an executor slot is freed once");
 }
 
 void InstanceLedger::release_cpu(const Allocation& allocation, Tenant tenant) {

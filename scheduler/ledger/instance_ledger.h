@@ -1,4 +1,4 @@
-// The ledger of one node by instance: amounts, bytes of device memory, executor places. Decides
+// The ledger of one node by instance: amounts, bytes of device memory, executor slots. Decides
 // which devices a request gets. A request is allocated over all its resources or not at all.
 // Thread: owner (one core).
 // Not: node states, labels, strategies.
@@ -31,13 +31,13 @@ namespace mobula::internal::scheduler {
 //     island that holds them all and has the fewest free, if one exists.
 //   - An accelerator type restricts the devices or, without devices, the node; it never limits.
 //
-// Only CPU and executor places may become negative, when a blocked slot continues. Nothing starts
+// Only CPU and executor slots may become negative, when a blocked slot continues. Nothing starts
 // while CPU is negative. `restore` may overdraw any amount.
 
 // Use of a slot apart from its allocation.
 struct Occupancy {
   Tenant tenant = Tenant::task;
-  bool lent = false;  // its CPU and executor place are released while it is blocked
+  bool lent = false;  // its CPU and executor slot are released while it is blocked
 };
 
 class InstanceLedger {
@@ -46,7 +46,7 @@ class InstanceLedger {
   InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots);
   InstanceLedger(SharedLayout layout, std::int32_t max_task_slots);
   // The ledger of a bundle: the part of the node that `share` holds, under the same indices. The
-  // node accounts the executor places.
+  // node accounts the executor slots.
   InstanceLedger(const InstanceLayout& node, const Allocation& share);
 
   // The first rule that rejects `need`: first permanent rules, then rules that wait for freed
@@ -66,7 +66,7 @@ class InstanceLedger {
   void free(const Allocation& allocation, Occupancy occupancy);
   // Returns true if the whole allocation is free.
   bool has_free(const Allocation& allocation) const;
-  // Releases the CPU and place of a blocked slot, and reacquires them, whatever is free.
+  // Releases the CPU and executor of a blocked slot, and reacquires them, whatever is free.
   void release_cpu(const Allocation& allocation, Tenant tenant);
   void reacquire_cpu(const Allocation& allocation, Tenant tenant);
 
@@ -105,7 +105,7 @@ class InstanceLedger {
     std::int64_t memory = 0;
     friend bool operator==(const Left&, const Left&) = default;
   };
-  // Limit, number of running (not blocked) slots, and number of all holders of executor places.
+  // Limit, number of running (not blocked) slots, and number of all holders of executor slots.
   struct ExecutorCounts {
     std::int32_t bound = 0, running = 0, holders = 0, max_holders = 0;
     bool open() const { return running < bound && holders < max_holders; }

@@ -24,7 +24,7 @@ class Oversubscription {
   // The slot has reacquired its CPU.
   void resumed(const Slot& slot);
   void run(Time now, std::vector<Recall>& out);
-  // Time of the next action of `run`; in the past for a place that is new to it.
+  // Time of the next action of `run`; in the past for a pool that is new to it.
   std::optional<Time> due() const;
 
  private:
@@ -35,7 +35,7 @@ class Oversubscription {
     std::int32_t bundle = -1;
     friend auto operator<=>(const Pool&, const Pool&) = default;
   };
-  // Below 0 if oversubscribed; empty if the place no longer exists.
+  // Below 0 if oversubscribed; empty if the pool no longer exists.
   std::optional<Quantity> free_cpus(const Pool& pool) const;
   void recall_in(const Pool& pool, Time now, std::vector<Recall>& out);
 

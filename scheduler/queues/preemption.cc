@@ -14,7 +14,7 @@ namespace {
 const CoverageMark mark_preempt("scheduler.preempt");
 const CoverageMark mark_preempt_set("scheduler.preempt_several_for_one");
 const CoverageMark mark_preempt_group("scheduler.preempt_for_group");
-const CoverageMark mark_question("scheduler.preempt_asked_before");
+const CoverageMark mark_question("scheduler.preempt_queried_before");
 
 // The waiting group as a holder for which slots are ended.
 HolderKey waiter_of(const Groups::Row& group) {

@@ -89,7 +89,7 @@ void CompactQueue::add_whole(BacklogLine& line, TaskId task) {
 std::optional<CompactQueue::Next> CompactQueue::take_front(BacklogLine& line) {
   const RowIndex index = line.first;
   if (index == BacklogLine::none) return std::nullopt;
-  // Places of successive tasks mostly follow each other.
+  // Rows of successive tasks are mostly adjacent.
   const RowIndex later = index + prefetched_ahead;
   if (later < unused_ && !buckets_.empty())
     __builtin_prefetch(&buckets_[bucket_of(at(later).result)]);

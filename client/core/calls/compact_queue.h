@@ -69,7 +69,7 @@ class CompactQueue {
   TaskId parent(RowIndex index) const { return kinds_[at(index).kind].row.parent; }
   // False: no compact task has this parent.
   bool may_have_children(TaskId parent) const;
-  // Calls visit(task, place, small) for each position in the line, first to last.
+  // Calls visit(task, index, small) for each row in the line, first to last.
   template <class Visit>
   void for_each(const BacklogLine& line, Visit visit) const {
     for (RowIndex index = line.first; index != BacklogLine::none; index = at(index).next) {

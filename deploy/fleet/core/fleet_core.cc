@@ -144,7 +144,7 @@ void FleetCore::on(const Listed& event) {
       continue;
     }
     ++each.lists_without;
-    // One list may lack the row of an instance that exists, and a launch in its place would exceed
+    // One list may lack the row of an instance that exists, and a launch instead of it would exceed
     // the maximum.
     const bool over = each.lists_without >= 2;
     at = over ? remove(at, "its provider no longer lists it") : std::next(at);

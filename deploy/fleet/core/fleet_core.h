@@ -1,5 +1,5 @@
 // Decides which instances to launch, drain, and end. It matches instances to nodes by the label
-// `instance_label`, asks for a plan after each snapshot of the cluster, and reacts to failures.
+// `instance_label`, requests a plan after each snapshot of the cluster, and reacts to failures.
 // After a restart the provider's list is the truth: the core adopts the instances of its cluster
 // and never touches others.
 // Thread: owner (one shell). Not: clock, thread, I/O, tickets, JSON.
@@ -33,7 +33,7 @@ class FleetCore {
   // Time of the next FleetTick if no other event precedes it.
   std::optional<Time> next_deadline() const;
 
-  // True while instances start, drain, or end, so that the shell looks more often.
+  // True while instances start, drain, or end, so that the shell takes snapshots more often.
   bool is_busy() const;
   bool has_instances() const { return !instances_.empty(); }
   FleetReport report(Time now) const;

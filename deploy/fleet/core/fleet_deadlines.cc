@@ -39,13 +39,13 @@ void FleetCore::check_deadlines(Instance& each) {
     const bool late = !each.in_flight && now_ >= each.starts_since + options_.launch_timeout;
     if (!late) return;
     each.end_why = "its node did not join in time";
-    // Without its ticket it cannot join while it ends. A running look may be older than that.
+    // Without its ticket it cannot join while it ends. A running query may be older than that.
     out_->push_back(RevokeTicket{each.name});
     each.end_snapshot = snapshot_number_ + 2;
     return;
   }
   if (each.absent_since) {
-    // Only a later look shows that the node stays absent.
+    // Only a later snapshot shows that the node stays absent.
     if (snapshot_at_ >= *each.absent_since + options_.absent_timeout) {
       each.end_why = "its agent is dead";
     }

@@ -1,5 +1,5 @@
 // Events of the fleet core: answers of the head, of the provider, and of the planner, and orders of
-// the operator. The shell reports exactly one answer for each command that asks for one.
+// the operator. The shell reports exactly one answer for each command that requires one.
 // Thread: any (plain values).
 #pragma once
 

@@ -57,7 +57,7 @@ class TensorPulls {
     in_line,     // has memory; too many chunks are requested from this holder
     resolving,   // waits for the result of a lookup of holders
     reaching,    // connects to a replica holder
-    closing,     // waits until the idle connection to the holder is closed, then asks
+    closing,     // waits until the idle connection to the holder is closed, then requests
     requesting,  // waits for the reply of a holder
     moving,      // one-sided transfer
     stepping,    // two-sided transfer

@@ -167,7 +167,7 @@ void TcpLane::fill(const StreamKey& key) {
       continue;
     }
     const RequestResult done = request(stream, row->second);
-    // Cancelled fetches still wait for their replies. look() retries.
+    // Cancelled fetches still wait for their replies. check() retries.
     if (done == RequestResult::refused) return;
     without_space = done == RequestResult::no_space ? without_space + 1 : 0;
     std::rotate(stream.turns.begin(), stream.turns.begin() + 1, stream.turns.end());

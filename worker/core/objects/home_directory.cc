@@ -217,7 +217,7 @@ void HomeDirectory::on(NodeId node, const NodeRelease& message) {
 
 void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
   const ObjectId object = message.object;
-  // A node that asks for the bytes does not have them, whatever the list of locations states.
+  // A node that requests the bytes does not have them, whatever the list of locations states.
   if (const HeldObject* known = holds_.find(object); known != nullptr && holds_.at_home(*known)) {
     remove_location(object, node, Location::any,
                     fmt::format("node {} does not have its copy any more", node.brief()));
@@ -230,8 +230,8 @@ void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
     ObjectStatusReply status = status_for(node, object, message.unread);
     if (!status.locations.empty() || status.failure || !at_home)
       return context_.peers.send(node, std::move(status));
-    // The asker reads from none of the locations. This node reads from them instead, or finds out
-    // that the bytes are lost.
+    // The requester reads from none of the locations. This node reads from them instead, or finds
+    // out that the bytes are lost.
     mark_relayed.hit();
     rows_[object].waiters.insert(node);
     return port_.relay(object);
@@ -249,8 +249,8 @@ void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
   context_.peers.send(node, std::move(status));
 }
 
-// Each asker gets another order of the locations, so that not all begin with the same node.
-// Nodes in `unread` are left out: the asker failed to read from them.
+// Each requester gets another order of the locations, so that not all begin with one node.
+// Nodes in `unread` are left out: the requester failed to read from them.
 ObjectStatusReply HomeDirectory::status_for(NodeId requester, ObjectId object,
                                             const std::vector<NodeId>& unread) {
   const HeldObject& held = holds_.at(object);

@@ -147,7 +147,7 @@ void ObjectReads::on(NodeId node, const ObjectStatusReply& message) {
     if (location != context_.self && !context_.peers.is_dead(location))
       row->sources.push_back(location);
   }
-  // A pull asks few nodes at once: the first two holders and the fetching nodes come first.
+  // A pull queries few nodes at once: the first two holders and the fetching nodes come first.
   if (!row->sources.empty()) {
     const auto after = std::min<std::size_t>(2, row->sources.size());
     const auto where = row->sources.begin() + static_cast<std::ptrdiff_t>(after);

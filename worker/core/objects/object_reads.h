@@ -63,7 +63,7 @@ class ObjectReads {
   void last_location_removed(ObjectId object, const std::string& cause);
   void home_died(ObjectId object, const std::string& cause);
   void locate(ObjectId object);
-  // The node owes a reply: asks the next one.
+  // The node owes a reply: queries the next one.
   void node_died(NodeId node, const std::vector<ObjectId>& requested);
   void forget_candidate(NodeId node);
   void end_query(ObjectId object);  // to the head

@@ -1,6 +1,6 @@
 // Processes of this node that write objects: their requests for memory, writers that wait for an
 // earlier writer of the same object, and seals that wait for the home of the object.
-// Thread: owner (Objects). Errors: every request ends with a place or a failure.
+// Thread: owner (Objects). Errors: every request ends with a location or a failure.
 #pragma once
 
 #include <deque>

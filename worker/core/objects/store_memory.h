@@ -1,7 +1,7 @@
 // Memory of the store: requests that wait for it, its slabs, the uses that keep bytes in place, and
 // evictions. Memory is freed by dropping replicas first, then by spilling objects that no process
 // reads.
-// Thread: owner (Objects). Units: bytes. Errors: every request ends with a place or a failure.
+// Thread: owner (Objects). Units: bytes. Errors: every request ends with a location or a failure.
 // Not: files (ObjectSpill).
 #pragma once
 

@@ -14,10 +14,10 @@ namespace mobula::internal::transfer {
 // A node that may have the bytes.
 struct Source {
   enum class State : unsigned char {
-    known,      // not asked yet
+    known,      // not queried yet
     requested,  // request `request` is pending
     open,       // readable
-    busy,       // at its limit of readers; asked again at `due`
+    busy,       // at its limit of readers; queried again at `due`
     closing,    // given up; its reads are being aborted
     over,
   };
@@ -31,7 +31,7 @@ struct Source {
   int failures = 0;           // consecutive
   Time failed_at;             // most recent failure; earlier requests fail with it
   int busy_rounds = 0;
-  // asked: deadline of the reply; busy, or open after a failure: earliest next request
+  // requested: deadline of the reply; busy, or open after a failure: earliest next request
   std::optional<Time> due{};
   std::optional<Time> began{};  // time of the first chunk request
   Time ended{};                 // time of the last chunk completion or failure

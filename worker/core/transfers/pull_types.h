@@ -50,7 +50,7 @@ struct PullOptions {
 struct ObjectRequest {
   PullKey key{};
   std::uint64_t size_bytes = 0;
-  std::vector<NodeId> sources{};  // sources in the order in which they are asked
+  std::vector<NodeId> sources{};  // sources in the order of the requests
   bool argument = false;          // a call waits for it
   std::uint64_t spread = 0;  // selects the first chunk, so that readers start at different chunks
 };
