@@ -209,7 +209,7 @@ Figures measure(int nodes) {
       state = std::move(parsed).value();
     });
     MOBULA_CHECK(state->cluster.slots.size() == classes, "all classes wait");
-    step(Looked{std::move(state->cluster), false});
+    step(SnapshotReceived{std::move(state->cluster), false});
     MOBULA_CHECK(order, "a snapshot leads to a plan");
     planner::Plan plan;
     timed(seen.plan, [&] { plan = planner::plan(order->state, order->types, options.limits); });

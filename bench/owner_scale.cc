@@ -156,10 +156,10 @@ Refs refs_inside_values(std::uint64_t rows) {
   const ObjectId holder = ObjectId::of(rows + 1);
   owner.step(PutInline{holder, std::move(outer)});
   for (const RefRecord& each : all) {
-    ReserveObjectReply place;
-    place.object = each.object;
-    place.place = {1, 0, 8};
-    owner.step(ReceivedFromAgent{place});
+    ReserveObjectReply location;
+    location.object = each.object;
+    location.location = {1, 0, 8};
+    owner.step(ReceivedFromAgent{location});
     owner.step(ValueWritten{each.object, false, {}});
     owner.step(ReceivedFromAgent{SealObjectReply{each.object}});
     owner.step(ReleaseRef{each.object});

@@ -95,9 +95,9 @@ class Writer {
   EventNumber event_ = 0;
 };
 
-void measure_reading(const ExperimentPlace& place) {
+void measure_reading(const ExperimentLocation& location) {
   auto begin = Clock::now();
-  auto reader = checked(ExperimentReader::open(place));
+  auto reader = checked(ExperimentReader::open(location));
   checked(reader.experiment());
   checked(reader.counts());
   checked(reader.best(1));
@@ -127,27 +127,27 @@ int main(int argc, char** argv) {
   if (argc > 2) shape.trials = std::atoll(argv[2]);
   if (argc > 3) shape.reports = std::atoll(argv[3]);
   if (argc > 4) shape.has_snapshots = std::string(argv[4]) != "all";
-  const ExperimentPlace place{argv[1], "bench-storage"};
-  std::filesystem::remove_all(place.directory());
+  const ExperimentLocation location{argv[1], "bench-storage"};
+  std::filesystem::remove_all(location.directory());
   auto begin = Clock::now();
   {
-    const StoredExperiment experiment{.name = place.name, .spec = "{}", .metric = "loss"};
-    auto store = checked(ExperimentStore::create(place, experiment, {}));
+    const StoredExperiment experiment{.name = location.name, .spec = "{}", .metric = "loss"};
+    auto store = checked(ExperimentStore::create(location, experiment, {}));
     Writer(*store, shape).write_all();
   }
   fmt::print("tune_write_{}_trials {:.0f} ms\n", shape.trials, ms_since(begin));
   fmt::print("tune_file {:.1f} MB\n",
-             static_cast<double>(std::filesystem::file_size(place.file())) / 1e6);
+             static_cast<double>(std::filesystem::file_size(location.file())) / 1e6);
   begin = Clock::now();
   {
-    auto store = checked(ExperimentStore::resume(place, {}));
+    auto store = checked(ExperimentStore::resume(location, {}));
     const auto state = checked(store->load());
     fmt::print("tune_resume {:.0f} ms ({} events, {} snapshots, {} trials)\n", ms_since(begin),
                state.events.size(), state.snapshots.size(), state.trial_count);
   }
-  measure_reading(place);
+  measure_reading(location);
   rusage use{};
   ::getrusage(RUSAGE_SELF, &use);
   fmt::print("tune_memory_of_bench {:.0f} MB\n", static_cast<double>(use.ru_maxrss) / 1e3);
-  std::filesystem::remove_all(place.directory());
+  std::filesystem::remove_all(location.directory());
 }

@@ -1,4 +1,4 @@
-// Flags of the command line as text. Each is read after the parse, so that one place words the
+// Flags of the command line as text. Each is read after the parse, so that one file words the
 // errors.
 // Thread: main, at start.
 #pragma once

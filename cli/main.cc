@@ -326,8 +326,8 @@ int print_completions(const char* typed) {
   char name[] = "mobula";
   char status[] = "status";
   char* words[] = {name, status, nullptr};
-  const Parsed asking = parse_command_line(2, words);
-  return asking.line ? repl::print_completions(*asking.line, typed) : asking.exit;
+  const Parsed parsed = parse_command_line(2, words);
+  return parsed.line ? repl::print_completions(*parsed.line, typed) : parsed.exit;
 }
 
 // Ctrl-C has a separate exit code. A signal handler can only exit immediately.

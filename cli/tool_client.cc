@@ -61,7 +61,7 @@ struct ToolClient::Link {
     const auto where = Address::parse(cluster.address);
     if (!where) return failure(ErrorCode::invalid_argument, "head address: " + where.error().text);
     if (where->numeric()) return connect(cluster.address);
-    return look_up(*where);
+    return resolve(*where);
   }
 
   Result<void> connect(const std::string& address) {
@@ -72,10 +72,10 @@ struct ToolClient::Link {
   }
 
   // Resolves once: a bus would retry a mistyped name forever.
-  Result<void> look_up(const Address& where) {
+  Result<void> resolve(const Address& where) {
     resolver = std::make_unique<NameResolver>(*loop, NamePatience::brief);
     resolving = true;
-    return resolver->ask(where, [this](const Result<SocketAddress>& found) {
+    return resolver->resolve(where, [this](const Result<SocketAddress>& found) {
       resolving = false;
       has_no_address = !found;
       if (found) {

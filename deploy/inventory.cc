@@ -14,7 +14,7 @@
 #include <set>
 
 #include "base/quantity.h"
-#include "deploy/launch_place.h"
+#include "deploy/launch_position.h"
 #include "deploy/yaml_value.h"
 #include "protocol/codec/json_writer.h"
 #include "protocol/program/cluster_files.h"

@@ -20,8 +20,8 @@ constexpr const char* run_file = "run.json";
 constexpr const char* key_file = "cluster.key";
 constexpr const char* rank_prefix = "rank-";
 
-std::string place_file(int rank) { return fmt::format("place-{}.json", rank); }
-std::string text_of(const PlaceNote& note) {
+std::string claim_file(int rank) { return fmt::format("claim-{}.json", rank); }
+std::string text_of(const RankClaim& note) {
   return json_text(Json{{"schema", 1},
                         {"self", note.self},
                         {"beat", note.beat},
@@ -57,26 +57,26 @@ std::string own_processes() {
   return boot_id_of_machine() + " " + fs::read_symlink("/proc/self/ns/pid", code).string();
 }
 
-bool is_gone(const PlaceNote& note) {
+bool is_gone(const RankClaim& note) {
   return note.process.start_time != 0 && note.processes_of == own_processes() &&
          !note.process.alive();
 }
 
 // Uses a link, which exactly one of several processes can create, on NFS too.
-bool RankRendezvous::take_place(int rank, const PlaceNote& own) const {
+bool RankRendezvous::claim_rank(int rank, const RankClaim& own) const {
   const std::string note = path("taking-" + own.self + ".json");
   if (!write_file(note, text_of(own), 0600)) return false;
-  ::link(note.c_str(), path(place_file(rank)).c_str());
+  ::link(note.c_str(), path(claim_file(rank)).c_str());
   ::unlink(note.c_str());
-  const auto holder = place_of(rank);
+  const auto holder = claim_of(rank);
   return holder && holder->self == own.self;
 }
 
-std::optional<PlaceNote> RankRendezvous::place_of(int rank) const {
-  const Json json = read_json(path(place_file(rank)));
+std::optional<RankClaim> RankRendezvous::claim_of(int rank) const {
+  const Json json = read_json(path(claim_file(rank)));
   if (!json.is_object()) return std::nullopt;
   try {
-    return PlaceNote{
+    return RankClaim{
         json.value("self", std::string()),
         json.value("beat", std::uint64_t{0}),
         {json.value("pid", std::int64_t{0}), json.value("start_time", std::uint64_t{0}),
@@ -87,19 +87,19 @@ std::optional<PlaceNote> RankRendezvous::place_of(int rank) const {
   }
 }
 
-bool RankRendezvous::beat(int rank, PlaceNote& own) const {
-  const auto holder = place_of(rank);
+bool RankRendezvous::beat(int rank, RankClaim& own) const {
+  const auto holder = claim_of(rank);
   // the directory is being removed, and no other process has claimed the rank
   if (!holder) return true;
   if (holder->self != own.self) return false;
   ++own.beat;
-  static_cast<void>(write_file(path(place_file(rank)), text_of(own), 0600));
+  static_cast<void>(write_file(path(claim_file(rank)), text_of(own), 0600));
   return true;
 }
 
-void RankRendezvous::leave_place(int rank, const std::string& self) const {
-  const auto holder = place_of(rank);
-  if (holder && holder->self == self) ::unlink(path(place_file(rank)).c_str());
+void RankRendezvous::release_rank(int rank, const std::string& self) const {
+  const auto holder = claim_of(rank);
+  if (holder && holder->self == self) ::unlink(path(claim_file(rank)).c_str());
 }
 
 void RankRendezvous::clear() const {
@@ -146,7 +146,7 @@ void RankRendezvous::close(bool all_have_left) const {
   fs::remove(path(key_file), code);
 }
 
-std::optional<RunNote> RankRendezvous::look() const {
+std::optional<RunNote> RankRendezvous::read_note() const {
   const Json json = read_json(path(run_file));
   if (!json.is_object()) return std::nullopt;
   try {

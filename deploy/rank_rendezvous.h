@@ -37,19 +37,19 @@ struct RankNote {
 };
 
 // Claim of a process on a rank. The counter grows while the process lives.
-struct PlaceNote {
+struct RankClaim {
   std::string self{};  // unique to one process
   std::uint64_t beat = 0;
   ProcessIdentity process{};   // lets processes on the same machine detect its exit immediately
   std::string processes_of{};  // namespace of the pid, see own_processes()
 
-  friend bool operator==(const PlaceNote&, const PlaceNote&) = default;
+  friend bool operator==(const RankClaim&, const RankClaim&) = default;
 };
 
 // Identifies the pid namespace: containers on one machine do not see the processes of each other.
 std::string own_processes();
 // True if the process was in this namespace and has exited; false if that is not visible here.
-bool is_gone(const PlaceNote& note);
+bool is_gone(const RankClaim& note);
 
 class RankRendezvous {
  public:
@@ -58,15 +58,15 @@ class RankRendezvous {
 
   const std::string& directory() const { return directory_; }
 
-  // Claims `rank` until leave_place(), for launches that might share a directory. Returns false
+  // Claims `rank` until release_rank(), for launches that might share a directory. Returns false
   // while another process, possibly a killed one, has the claim. A claim may be removed with
-  // leave_place() if is_gone() is true or its counter has stopped. That needs its `self`.
-  bool take_place(int rank, const PlaceNote& own) const;
-  std::optional<PlaceNote> place_of(int rank) const;
+  // release_rank() if is_gone() is true or its counter has stopped. That needs its `self`.
+  bool claim_rank(int rank, const RankClaim& own) const;
+  std::optional<RankClaim> claim_of(int rank) const;
   // Returns false once another process has the claim.
-  bool beat(int rank, PlaceNote& own) const;
+  bool beat(int rank, RankClaim& own) const;
   // Removes the claim if it belongs to `self`.
-  void leave_place(int rank, const std::string& self) const;
+  void release_rank(int rank, const std::string& self) const;
 
   // First rank: removes the notes of an earlier launch.
   void clear() const;
@@ -77,7 +77,7 @@ class RankRendezvous {
   void close(bool all_have_left) const;
 
   // Functions of the other ranks.
-  std::optional<RunNote> look() const;
+  std::optional<RunNote> read_note() const;
   Result<std::string> key() const;
   Result<void> say(int rank, const RankNote& note) const;
 

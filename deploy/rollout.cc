@@ -352,7 +352,7 @@ std::vector<HostReport> Rollout::take_down() {
   return reports();
 }
 
-std::vector<HostReport> Rollout::look() {
+std::vector<HostReport> Rollout::report() {
   probe("");
   const std::string address = machines_.front().head_at;
   for (auto& each : machines_) {

@@ -52,7 +52,7 @@ class Rollout {
   std::vector<HostReport> bring_up(const Bundle& bundle);
   // Stops all processes of the cluster, nodes before the head. Keys and the journal stay.
   std::vector<HostReport> take_down();
-  std::vector<HostReport> look();
+  std::vector<HostReport> report();
 
  private:
   struct Machine {

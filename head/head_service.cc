@@ -467,7 +467,7 @@ void HeadService::carry_out(ProbeNode& command) {
   const auto address = Address::parse(command.address);
   if (!address) return probed(incarnation, false);
   if (const auto numeric = address->numeric()) return begin_probe(incarnation, *numeric);
-  const auto found = resolver_.ask(*address, [this, incarnation](Result<SocketAddress> found) {
+  const auto found = resolver_.resolve(*address, [this, incarnation](Result<SocketAddress> found) {
     if (found) {
       begin_probe(incarnation, *found);
     } else {

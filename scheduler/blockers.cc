@@ -33,11 +33,11 @@ bool is_taken(ReasonCode code) {
 
 class Comparison {
  public:
-  Comparison(const SlotAccounting& accounting, const RequestShape& ask)
-      : accounting_(accounting), ask_(ask) {}
+  Comparison(const SlotAccounting& accounting, const RequestShape& shape)
+      : accounting_(accounting), shape_(shape) {}
 
   // `trial` is the ledger of the node or of a bundle there; `slots` are the slots in it.
-  void look_at(const Node& node, std::int32_t bundle, InstanceLedger trial,
+  void examine(const Node& node, std::int32_t bundle, InstanceLedger trial,
                const std::vector<SlotId>& slots) {
     std::vector<const HeldSlot*> candidates;
     for (const auto id : slots) {
@@ -47,7 +47,7 @@ class Comparison {
       }
     }
     std::ranges::sort(candidates, {}, outlook);
-    const auto fits = [&](const InstanceLedger& left) { return left.fits(ask_.need); };
+    const auto fits = [&](const InstanceLedger& left) { return left.fits(shape_.need); };
     const auto needed = fewest_slots(trial, candidates, fits);
     if (needed.empty() || !fits(trial)) return;
     const auto lasting = std::ranges::count_if(needed, is_lasting);
@@ -61,23 +61,25 @@ class Comparison {
 
  private:
   const SlotAccounting& accounting_;
-  const RequestShape& ask_;
+  const RequestShape& shape_;
   std::optional<Blockers> best_;
   std::pair<std::ptrdiff_t, std::size_t> best_cost_;
 };
 
-std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAccounting& accounting,
-                                       const RequestShape& ask) {
-  const auto* group = cluster.rooms(ask.group);
+std::optional<Blockers> least_in_bundles(const ClusterView& cluster,
+                                         const SlotAccounting& accounting,
+                                         const RequestShape& shape) {
+  const auto* group = cluster.bundles_of(shape.group);
   if (group == nullptr) return std::nullopt;
-  Comparison comparison(accounting, ask);
-  for (const auto& [bundle, room] : group->rooms) {
-    const auto* node = cluster.nodes().find(room.node);
-    const bool meant = ask.bundle < 0 || ask.bundle == bundle;
-    if (!meant || !room.open || node == nullptr || !is_taken(room.ledger.why_not(ask.need).code))
+  Comparison comparison(accounting, shape);
+  for (const auto& [bundle, capacity] : group->capacities) {
+    const auto* node = cluster.nodes().find(capacity.node);
+    const bool meant = shape.bundle < 0 || shape.bundle == bundle;
+    if (!meant || !capacity.open || node == nullptr ||
+        !is_taken(capacity.ledger.why_not(shape.need).code))
       continue;
-    const auto inside = accounting.slots_in(ask.group);
-    comparison.look_at(*node, bundle, room.ledger, {inside.begin(), inside.end()});
+    const auto inside = accounting.slots_in(shape.group);
+    comparison.examine(*node, bundle, capacity.ledger, {inside.begin(), inside.end()});
   }
   return std::move(comparison).best();
 }
@@ -85,14 +87,14 @@ std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAcc
 }  // namespace
 
 std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& accounting,
-                                       const RequestShape& ask, std::size_t limit) {
-  if (!ask.group.empty()) return least_in_rooms(cluster, accounting, ask);
-  Comparison comparison(accounting, ask);
+                                       const RequestShape& shape, std::size_t limit) {
+  if (!shape.group.empty()) return least_in_bundles(cluster, accounting, shape);
+  Comparison comparison(accounting, shape);
   for (const auto& [id, node] : cluster.nodes()) {
-    const auto code = cluster.why_not(node, ask).code;
+    const auto code = cluster.why_not(node, shape).code;
     if (code == ReasonCode::fits) return std::nullopt;
     if (!is_taken(code)) continue;
-    comparison.look_at(node, -1, node.ledger, node.slots);
+    comparison.examine(node, -1, node.ledger, node.slots);
     if (--limit == 0) break;
   }
   return std::move(comparison).best();

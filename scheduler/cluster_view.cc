@@ -29,9 +29,10 @@ bool takes_reserved(const Node& node, const Need& need) {
   return false;
 }
 
-bool is_barred(const Node& node, const RequestShape& ask, const ClassKey* owner) {
+bool is_barred(const Node& node, const RequestShape& shape, const ClassKey* owner) {
   return node.reservation && !node.reservation->withheld.is_open() &&
-         (owner == nullptr || *owner != node.reservation->owner) && takes_reserved(node, ask.need);
+         (owner == nullptr || *owner != node.reservation->owner) &&
+         takes_reserved(node, shape.need);
 }
 
 }  // namespace
@@ -159,8 +160,8 @@ std::vector<NodeId> ClusterView::cut_off(const std::vector<NodeId>& callers) con
   return found;
 }
 
-const NodeId* ClusterView::unreached_by(const Node& node, const RequestShape& ask) const {
-  for (const NodeId& caller : ask.callers) {
+const NodeId* ClusterView::unreached_by(const Node& node, const RequestShape& shape) const {
+  for (const NodeId& caller : shape.callers) {
     const auto at = cut_links_.find(caller);
     if (at != cut_links_.end() && at->second.contains(node.id)) return &caller;
   }
@@ -204,7 +205,7 @@ void ClusterView::touch(Node& node) {
   freed_.erase(node.freed_at);
   node.freed_at = ++stamp_;
   freed_.insert(node.freed_at, &node);
-  // Executor places of the node are also those of its bundles.
+  // Executor slots of the node are also those of its bundles.
   const auto at = groups_on_.find(node.id);
   if (at != groups_on_.end()) freed_groups_.insert(at->second.begin(), at->second.end());
 }
@@ -252,65 +253,65 @@ Scarcest ClusterView::scarcest_of(const Need& need) const {
 }
 
 // All rules except capacity.
-bool ClusterView::allows(const Node& node, const RequestShape& ask) const {
-  return node.state == NodeState::alive && ask.labels.meets(node.labels) &&
-         (node.cannot_start.empty() || !node.cannot_start.contains(ask.program)) &&
-         (ask.callers.empty() || unreached_by(node, ask) == nullptr);
+bool ClusterView::allows(const Node& node, const RequestShape& shape) const {
+  return node.state == NodeState::alive && shape.labels.meets(node.labels) &&
+         (node.cannot_start.empty() || !node.cannot_start.contains(shape.program)) &&
+         (shape.callers.empty() || unreached_by(node, shape) == nullptr);
 }
 
-bool ClusterView::fits(const Node& node, const RequestShape& ask, const ClassKey* owner) const {
-  return ask.group.empty() && node.ledger.fits(ask.need) && !is_barred(node, ask, owner) &&
-         allows(node, ask);
+bool ClusterView::fits(const Node& node, const RequestShape& shape, const ClassKey* owner) const {
+  return shape.group.empty() && node.ledger.fits(shape.need) && !is_barred(node, shape, owner) &&
+         allows(node, shape);
 }
 
 // A draining node counts, because it may be undrained.
-bool ClusterView::can_ever(const Node& node, const RequestShape& ask) const {
-  return node.state != NodeState::dead && !never(node, ask);
+bool ClusterView::can_ever(const Node& node, const RequestShape& shape) const {
+  return node.state != NodeState::dead && !never(node, shape);
 }
 
-std::optional<Reason> ClusterView::never(const Node& node, const RequestShape& ask) const {
-  if (const auto at = node.cannot_start.find(ask.program); at != node.cannot_start.end()) {
-    return Reason{ReasonCode::program_cannot_start, ask.program.brief(), {}, {}, at->second};
+std::optional<Reason> ClusterView::never(const Node& node, const RequestShape& shape) const {
+  if (const auto at = node.cannot_start.find(shape.program); at != node.cannot_start.end()) {
+    return Reason{ReasonCode::program_cannot_start, shape.program.brief(), {}, {}, at->second};
   }
-  if (ask.wanted_node && !ask.wanted_softly && *ask.wanted_node != node.id) {
-    return Reason{ReasonCode::other_node_demanded, ask.wanted_node->hex(), {}, {}, {}};
+  if (shape.wanted_node && !shape.wanted_softly && *shape.wanted_node != node.id) {
+    return Reason{ReasonCode::other_node_demanded, shape.wanted_node->hex(), {}, {}, {}};
   }
-  if (!ask.labels.error().empty()) {
-    return Reason{ReasonCode::label_mismatch, "selector", {}, {}, ask.labels.error()};
+  if (!shape.labels.error().empty()) {
+    return Reason{ReasonCode::label_mismatch, "selector", {}, {}, shape.labels.error()};
   }
-  if (const auto* missed = ask.labels.missed(node.labels)) {
+  if (const auto* missed = shape.labels.missed(node.labels)) {
     const auto at = node.labels.find(missed->key());
     auto seen = at == node.labels.end() ? "the node has none" : "the node has " + at->second;
-    if (ask.labels.has_fallbacks()) seen += "; nor is a fallback selector met";
+    if (shape.labels.has_fallbacks()) seen += "; nor is a fallback selector met";
     return Reason{ReasonCode::label_mismatch,
                   missed->key(),
                   {},
                   {},
                   "wants " + missed->expression() + ", " + seen};
   }
-  if (!ask.group.empty()) return std::nullopt;  // its bundles decide
+  if (!shape.group.empty()) return std::nullopt;  // its bundles decide
   // Only permanent capacity decides here; callers check busy resources if they need to.
-  if (!node.ledger.can_ever(ask.need)) return node.ledger.why_not(ask.need);
+  if (!node.ledger.can_ever(shape.need)) return node.ledger.why_not(shape.need);
   return std::nullopt;
 }
 
-Reason ClusterView::why_not(const Node& node, const RequestShape& ask,
+Reason ClusterView::why_not(const Node& node, const RequestShape& shape,
                             const ClassKey* owner) const {
   if (node.state == NodeState::dead) return {ReasonCode::node_dead, {}, {}, {}, {}};
-  if (auto refusal = never(node, ask)) return *refusal;
-  if (const auto wanted = ask.wanted_softly ? pinned(ask) : std::nullopt;
+  if (auto refusal = never(node, shape)) return *refusal;
+  if (const auto wanted = shape.wanted_softly ? pinned(shape) : std::nullopt;
       wanted && *wanted != node.id) {
     return {ReasonCode::other_node_demanded, wanted->hex(), {}, {}, "while it is there"};
   }
   if (node.state == NodeState::suspect) return {ReasonCode::node_suspect, {}, {}, {}, {}};
   if (node.state == NodeState::draining) return {ReasonCode::node_draining, {}, {}, {}, {}};
-  if (const auto* caller = unreached_by(node, ask))
+  if (const auto* caller = unreached_by(node, shape))
     return {ReasonCode::link_cut, caller->hex(), {}, {}, {}};
-  if (!ask.group.empty()) return why_not_in_rooms(node, ask);
-  if (auto refusal = node.ledger.why_not(ask.need); refusal.code != ReasonCode::fits) {
+  if (!shape.group.empty()) return why_not_in_bundles(node, shape);
+  if (auto refusal = node.ledger.why_not(shape.need); refusal.code != ReasonCode::fits) {
     return refusal;
   }
-  if (is_barred(node, ask, owner)) {
+  if (is_barred(node, shape, owner)) {
     const auto& held = *node.reservation;
     return {ReasonCode::reserved_for_older,
             held.owner.second.brief(),
@@ -323,12 +324,12 @@ Reason ClusterView::why_not(const Node& node, const RequestShape& ask,
   return {};
 }
 
-std::optional<NodeId> ClusterView::pinned(const RequestShape& ask) const {
-  if (!ask.wanted_node || !ask.wanted_softly) return ask.wanted_node;
-  const auto* node = nodes_.find(*ask.wanted_node);
-  const bool serves = node != nullptr && is_present(*node) && can_ever(*node, ask) &&
-                      unreached_by(*node, ask) == nullptr;
-  return serves ? ask.wanted_node : std::nullopt;
+std::optional<NodeId> ClusterView::pinned(const RequestShape& shape) const {
+  if (!shape.wanted_node || !shape.wanted_softly) return shape.wanted_node;
+  const auto* node = nodes_.find(*shape.wanted_node);
+  const bool serves = node != nullptr && is_present(*node) && can_ever(*node, shape) &&
+                      unreached_by(*node, shape) == nullptr;
+  return serves ? shape.wanted_node : std::nullopt;
 }
 
 }  // namespace mobula::internal::scheduler

@@ -88,8 +88,9 @@ struct BundleCapacity {
 
 struct GroupBundles {
   std::size_t bundles = 0;
-  bool closing = false;                          // accepts no further slots
-  std::map<std::int32_t, BundleCapacity> rooms;  // by bundle; without bundles that are not placed
+  bool closing = false;  // accepts no further slots
+  std::map<std::int32_t, BundleCapacity>
+      capacities;  // by bundle; without bundles that are not placed
 };
 
 // A placement target: a node, or a bundle on it.
@@ -123,8 +124,8 @@ class ClusterView {
   bool set_link(NodeId one, NodeId other, bool cut);
   // The subset of `callers` that has a cut link, ordered.
   std::vector<NodeId> cut_off(const std::vector<NodeId>& callers) const;
-  // The first caller of `ask` that cannot reach the node; null if all can.
-  const NodeId* unreached_by(const Node& node, const RequestShape& ask) const;
+  // The first caller of `shape` that cannot reach the node; null if all can.
+  const NodeId* unreached_by(const Node& node, const RequestShape& shape) const;
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
   // Re-examines the node, because its reservation has opened or closed.
@@ -145,39 +146,40 @@ class ClusterView {
   // Opens all present bundles of a group to its members, or closes the group.
   void open_group(GroupId group);
   void close_group(GroupId group);
-  void open_room(GroupId group, std::int32_t bundle);
+  void open_bundle(GroupId group, std::int32_t bundle);
   void add_bundle(GroupId group, std::int32_t bundle, const Node& node, const Allocation& share);
-  void remove_room(GroupId group, std::int32_t bundle);
-  const GroupBundles* rooms(GroupId group) const { return groups_.find(group); }
-  const BundleCapacity* room(GroupId group, std::int32_t bundle) const;
+  void remove_bundle(GroupId group, std::int32_t bundle);
+  const GroupBundles* bundles_of(GroupId group) const { return groups_.find(group); }
+  const BundleCapacity* capacity(GroupId group, std::int32_t bundle) const;
   // Groups in which capacity was freed, placed, or lost since the last call.
   bool has_freed_groups() const { return !freed_groups_.empty(); }
   std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }
 
-  // Allocates `ask`, which must fit there.
-  Allocation book(PlacementTarget target, const RequestShape& ask);
-  // Change the ledger of a node, or of a bundle there together with the executor places of the
+  // Allocates `shape`, which must fit there.
+  Allocation book(PlacementTarget target, const RequestShape& shape);
+  // Change the ledger of a node, or of a bundle there together with the executor slots of the
   // node. False if the bundle is unknown.
   bool restore(Node& node, const Allocation& allocation, Occupancy occupancy);
   void free(Node& node, const Allocation& allocation, Occupancy occupancy);
   void release_cpu(Node& node, const Allocation& allocation, Tenant tenant);
   void reacquire_cpu(Node& node, const Allocation& allocation, Tenant tenant);
 
-  // Returns true if `ask` can start on `node` now. `owner` is the class whose reservation does not
-  // exclude it.
-  bool fits(const Node& node, const RequestShape& ask, const ClassKey* owner = nullptr) const;
+  // Returns true if `shape` can start on `node` now. `owner` is the class whose reservation
+  // does not exclude it.
+  bool fits(const Node& node, const RequestShape& shape, const ClassKey* owner = nullptr) const;
   // The first bundle of its group into which it fits now.
-  PlacementTarget capacity_for(const RequestShape& ask);
+  PlacementTarget capacity_for(const RequestShape& shape);
   // Returns true if a bundle of its group could ever hold it, or if bundles are still to be placed.
-  bool room_can_ever(const RequestShape& ask) const;
+  bool bundle_can_ever(const RequestShape& shape) const;
   // Returns true if it would fit on the empty node, which must not be dead: a draining node may
   // return. Includes affinity.
-  bool can_ever(const Node& node, const RequestShape& ask) const;
+  bool can_ever(const Node& node, const RequestShape& shape) const;
   // The first rule that rejects it, permanent rules first; `fits` if no rule does.
-  Reason why_not(const Node& node, const RequestShape& ask, const ClassKey* owner = nullptr) const;
-  // The node that `ask` requires: the target of a hard affinity, or of a soft one while that node
+  Reason why_not(const Node& node, const RequestShape& shape,
+                 const ClassKey* owner = nullptr) const;
+  // The node that `shape` requires: the target of a hard affinity, or of a soft one while that node
   // is present and could ever run it.
-  std::optional<NodeId> pinned(const RequestShape& ask) const;
+  std::optional<NodeId> pinned(const RequestShape& shape) const;
 
   Table<NodeId, Node>& nodes() { return nodes_; }
   const Table<NodeId, Node>& nodes() const { return nodes_; }
@@ -221,10 +223,10 @@ class ClusterView {
 
  private:
   Node& put_node(NodeId id, const Labels& labels, const SharedLayout& layout, NodeState state);
-  std::optional<Reason> never(const Node& node, const RequestShape& ask) const;
-  BundleCapacity* room_of(const Allocation& allocation);
-  bool allows(const Node& node, const RequestShape& ask) const;
-  Reason why_not_in_rooms(const Node& node, const RequestShape& ask) const;
+  std::optional<Reason> never(const Node& node, const RequestShape& shape) const;
+  BundleCapacity* capacity_of(const Allocation& allocation);
+  bool allows(const Node& node, const RequestShape& shape) const;
+  Reason why_not_in_bundles(const Node& node, const RequestShape& shape) const;
   void touch(Node& node);
   void changed(NodeId id, Node* node);
   void count_totals(const Node& node, int sign);

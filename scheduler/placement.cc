@@ -6,7 +6,7 @@ namespace mobula::internal::scheduler {
 namespace {
 
 // Number of nodes that are examined one by one before an index narrows them or a heap stores them.
-constexpr std::size_t nodes_looked_at = 256;
+constexpr std::size_t max_examined_nodes = 256;
 constexpr std::size_t nodes_compared = 4;
 
 }  // namespace
@@ -26,84 +26,84 @@ PlacementRound::PlacementRound(ClusterView& cluster, SlotAccounting& accounting,
 
 Node* PlacementRound::best_freed(const Choice& choice) {
   const auto& row = *choice.row;
-  const auto& ask = *choice.ask;
+  const auto& shape = *choice.shape;
   Node* best = nullptr;
   std::size_t seen = 0;
   const auto compare = [&](const Node& node) {
     ++node_checks_;
-    if (cluster_.fits(node, ask) && (best == nullptr || rank(node, ask) < rank(*best, ask))) {
+    if (cluster_.fits(node, shape) && (best == nullptr || rank(node, shape) < rank(*best, shape))) {
       best = cluster_.nodes().find(node.id);
     }
     return ++seen == nodes_compared;
   };
-  if (const auto pinned = cluster_.pinned(ask)) {
+  if (const auto pinned = cluster_.pinned(shape)) {
     if (const auto* node = cluster_.nodes().find(*pinned)) compare(*node);
     return best;
   }
   const auto from = row.examined_through == 0 ? 0 : pending_.unexamined_from(row);
   const auto known = heaps_.find(choice.key());
-  if (known != heaps_.end()) return known->second.best(cluster_, ask);
+  if (known != heaps_.end()) return known->second.best(cluster_, shape);
   if (!cluster_.any_freed_since(from, compare)) return best;
   auto& heap = heaps_[choice.key()];
   cluster_.any_freed_since(from, [&](const Node& node) {
     ++node_checks_;
-    if (cluster_.fits(node, ask)) heap.add(node, ask);
+    if (cluster_.fits(node, shape)) heap.add(node, shape);
     return false;
   });
   heap.seal();
-  return heap.best(cluster_, ask);
+  return heap.best(cluster_, shape);
 }
 
 std::optional<Node*> PlacementRound::best_of_tightest(const Choice& choice) {
   const auto& row = *choice.row;
-  const auto& ask = *choice.ask;
+  const auto& shape = *choice.shape;
   const auto& order = cluster_.free().nodes(row.scarcest.resource);
   Node* best = nullptr;
   std::size_t seen = 0;
   for (auto at = order.lower_bound({row.scarcest.amount, {}}); at != order.end(); ++at) {
-    if (++seen > nodes_looked_at) return best != nullptr ? std::optional(best) : std::nullopt;
+    if (++seen > max_examined_nodes) return best != nullptr ? std::optional(best) : std::nullopt;
     ++node_checks_;
     auto* node = at->second;
-    if (!cluster_.fits(*node, ask)) continue;
-    if (best == nullptr || rank(*node, ask) < rank(*best, ask)) best = node;
+    if (!cluster_.fits(*node, shape)) continue;
+    if (best == nullptr || rank(*node, shape) < rank(*best, shape)) best = node;
   }
   return best;
 }
 
 Node* PlacementRound::best_of_all(const Choice& choice) {
   const auto& row = *choice.row;
-  const auto& ask = *choice.ask;
+  const auto& shape = *choice.shape;
   const auto& [resource, amount] = row.scarcest;
   if (!resource.empty()) {
     const auto& able = cluster_.free().nodes(resource);
     if (able.lower_bound({amount, {}}) == able.end()) return nullptr;
   }
-  const auto& order = cluster_.order().ranks(ask.need.has_devices);
+  const auto& order = cluster_.order().ranks(shape.need.has_devices);
   auto& passed = passed_[choice.key()];
   std::size_t seen = 0;
   for (auto at = order.lower_bound(passed); at != order.end(); ++at) {
     // The best nodes are full. A fitting one may be rare or far down the order.
-    if (++seen == nodes_looked_at && !resource.empty()) {
+    if (++seen == max_examined_nodes && !resource.empty()) {
       if (const auto best = best_of_tightest(choice)) return *best;
     }
     ++node_checks_;
     auto* node = at->second;
     passed = at->first;
-    if (cluster_.fits(*node, ask)) return node;
+    if (cluster_.fits(*node, shape)) return node;
   }
   return nullptr;
 }
 
 PlacementTarget PlacementRound::place(PendingClass& of) {
-  auto& row = *of.ask;
-  const auto& ask = row.ask;
-  if (!ask.group.empty()) return cluster_.capacity_for(ask);
+  auto& row = *of.row;
+  const auto& shape = row.shape;
+  if (!shape.group.empty()) return cluster_.capacity_for(shape);
   if (const auto at = terms_.reserved.find(of.key); at != terms_.reserved.end()) {
     auto* node = cluster_.nodes().find(at->second);
-    if (node != nullptr && cluster_.fits(*node, ask, &of.key)) return {node};
+    if (node != nullptr && cluster_.fits(*node, shape, &of.key)) return {node};
   }
   const auto* preference = of.first().preference.get();
-  if (row.choices.empty()) return choose({&row, &ask, 0}, preference);
+  if (row.choices.empty()) return choose({&row, &shape, 0}, preference);
   // Uses the first selector with capacity now.
   for (std::size_t i = 0; i < row.choices.size(); ++i) {
     if (const auto target = choose({&row, &row.choices[i], i}, preference)) return target;
@@ -112,13 +112,14 @@ PlacementTarget PlacementRound::place(PendingClass& of) {
 }
 
 PlacementTarget PlacementRound::choose(const Choice& choice, const Preference* preference) {
-  const auto& ask = *choice.ask;
+  const auto& shape = *choice.shape;
   if (preference != nullptr) {
-    if (auto* near = nearest(cluster_, ask, *preference)) return {near};
+    if (auto* near = nearest(cluster_, shape, *preference)) return {near};
   }
-  const bool in_order = choice.row->examined_through == 0 && !ask.spread && !cluster_.pinned(ask);
+  const bool in_order =
+      choice.row->examined_through == 0 && !shape.spread && !cluster_.pinned(shape);
   auto* best = in_order ? best_of_all(choice) : best_freed(choice);
-  return {preference == nullptr ? best : prefer_home(cluster_, ask, *preference, best)};
+  return {preference == nullptr ? best : prefer_home(cluster_, shape, *preference, best)};
 }
 
 void PlacementRound::grant(PlacementTarget target, PendingClass& of) {
@@ -131,10 +132,10 @@ void PlacementRound::grant(PlacementTarget target, PendingClass& of) {
   slot.class_id = key.class_id;
   slot.lessee = key.lessee;
   slot.actor = key.actor;
-  slot.spread = of.ask->ask.spread;
+  slot.spread = of.row->shape.spread;
   const bool was_freed = target.node->freed_at > sweep_.from;
   if (was_freed) sweep_.count(*target.node, -1);
-  slot.allocation = cluster_.book(target, of.ask->ask);
+  slot.allocation = cluster_.book(target, of.row->shape);
   if (was_freed) sweep_.count(*target.node, 1);
   auto& holder = accounting_.granted(slot, terms_.now, demand.holder);
   note_passing(slot, *target.node, of);
@@ -157,18 +158,18 @@ bool PlacementRound::is_allowed(const PendingClass& of) const {
   const auto job = of.key.first;
   const auto& quota = accounting_.terms(job).quota;
   if (quota.empty()) return true;
-  if (accounting_.over_quota(job, of.ask->most_held)) return false;
-  const auto* first = pending_.quota_withheld_for(job, of.ask->most_held, terms_.now,
+  if (accounting_.over_quota(job, of.row->most_held)) return false;
+  const auto* first = pending_.quota_withheld_for(job, of.row->most_held, terms_.now,
                                                   settings_.quota_reserve_delay);
   return first == nullptr || first == &of || of.rank < first->rank;
 }
 
 bool PlacementRound::awaits_devices(const Node& node, const PendingClass& of) const {
-  const auto& ask = of.ask->ask;
+  const auto& shape = of.row->shape;
   const auto is_part = [](const Need::Amount& each) {
     return each.device && each.amount < Quantity::whole(1);
   };
-  return ask.group.empty() && std::ranges::any_of(ask.need.amounts, is_part) &&
+  return shape.group.empty() && std::ranges::any_of(shape.need.amounts, is_part) &&
          terms_.now < of.first().oldest_waiting + settings_.settle_delay &&
          terms_.ending.any_on(node.id);
 }
@@ -181,17 +182,17 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
   pending_.unpark(of);
   // Another class of the shape may have found that nothing fits, apart from the reservation of this
   // class.
-  if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
+  if (!pending_.may_fit(*of.row) && !terms_.reserved.contains(of.key)) return Outcome::passed;
   if (const auto target = place(of)) {
     if (awaits_devices(*target.node, of)) {
-      pending_.examined(*of.ask, stamp_);
+      pending_.examined(*of.row, stamp_);
       return Outcome::passed;
     }
     grant(target, of);
     return Outcome::granted;
   }
-  const bool known_before = of.ask->examined_through > 0;
-  pending_.examined(*of.ask, stamp_);
+  const bool known_before = of.row->examined_through > 0;
+  pending_.examined(*of.row, stamp_);
   return known_before ? Outcome::in_vain : Outcome::passed;
 }
 

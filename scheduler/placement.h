@@ -65,8 +65,8 @@ class PlacementRound {
   bool is_allowed(const PendingClass& of) const;
   // A request shape with one of its selectors.
   struct Choice {
-    const AskRow* row = nullptr;
-    const RequestShape* ask = nullptr;
+    const ShapeRow* row = nullptr;
+    const RequestShape* shape = nullptr;
     std::size_t number = 0;
     std::pair<std::uint64_t, std::size_t> key() const { return {row->number, number}; }
   };

@@ -15,16 +15,16 @@
 
 namespace mobula::internal::scheduler {
 
-NodeRank rank(const Node& node, const RequestShape& ask);
+NodeRank rank(const Node& node, const RequestShape& shape);
 
 // The nodes that fit one shape, best first, while capacity is only allocated. Ranks then only
 // worsen, so correcting the head of a heap finds the best.
 class CandidateHeap {
  public:
-  void add(const Node& node, const RequestShape& ask);
+  void add(const Node& node, const RequestShape& shape);
   void seal();
   // The best node that still fits, or null.
-  Node* best(ClusterView& cluster, const RequestShape& ask);
+  Node* best(ClusterView& cluster, const RequestShape& shape);
 
  private:
   std::vector<NodeRank> ranks_;  // a heap with the best on top
@@ -43,10 +43,10 @@ struct Preference {
 };
 
 // The fitting node with the most argument bytes, for the default strategy; else null.
-Node* nearest(ClusterView& cluster, const RequestShape& ask, const Preference& preference);
+Node* nearest(ClusterView& cluster, const RequestShape& shape, const Preference& preference);
 
 // `best`, or the preferred home if it fits and ranks no worse apart from its id.
-Node* prefer_home(ClusterView& cluster, const RequestShape& ask, const Preference& preference,
+Node* prefer_home(ClusterView& cluster, const RequestShape& shape, const Preference& preference,
                   Node* best);
 
 }  // namespace mobula::internal::scheduler

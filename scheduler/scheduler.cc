@@ -151,8 +151,8 @@ bool Scheduler::ends(SlotId id, Time now) {
   return true;
 }
 
-void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundleLocation>& places) {
-  groups_.add(spec, places);
+void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundleLocation>& locations) {
+  groups_.add(spec, locations);
   dirty_ = true;
 }
 
@@ -272,7 +272,7 @@ void Scheduler::report_infeasible(Plan& plan) {
   if (settings_.reasons_per_report == 0) return;
   for (const auto& key : pending_.take_infeasible()) {
     const auto& of = pending_.class_of_demand(key);
-    const auto& ask = of.ask->ask;
+    const auto& shape = of.row->shape;
     Infeasible report{key.lessee, key.actor, key.job, key.class_id, {}};
     if (auto refusal = pending_.never_allowed(of)) {
       report.reasons.push_back({{}, std::move(*refusal)});
@@ -281,7 +281,7 @@ void Scheduler::report_infeasible(Plan& plan) {
     }
     for (const auto& [id, node] : cluster_.nodes()) {
       if (report.reasons.size() >= settings_.reasons_per_report) break;
-      report.reasons.push_back({id, cluster_.why_not(node, ask)});
+      report.reasons.push_back({id, cluster_.why_not(node, shape)});
     }
     plan.infeasible.push_back(std::move(report));
   }
@@ -289,15 +289,15 @@ void Scheduler::report_infeasible(Plan& plan) {
 
 Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant tenant,
                                const std::vector<NodeId>& callers) const {
-  RequestShape ask(request, program, tenant);
-  ask.callers = cluster_.cut_off(callers);
+  RequestShape shape(request, program, tenant);
+  shape.callers = cluster_.cut_off(callers);
   Explanation explanation;
   for (const auto& [id, node] : cluster_.nodes()) {
-    explanation.nodes.push_back({id, cluster_.why_not(node, ask)});
-    explanation.feasible = explanation.feasible || cluster_.can_ever(node, ask);
+    explanation.nodes.push_back({id, cluster_.why_not(node, shape)});
+    explanation.feasible = explanation.feasible || cluster_.can_ever(node, shape);
   }
-  if (!ask.group.empty()) explanation.feasible = cluster_.room_can_ever(ask);
-  if (explanation.feasible) explanation.obstacle = least_obstacle(cluster_, accounting_, ask);
+  if (!shape.group.empty()) explanation.feasible = cluster_.bundle_can_ever(shape);
+  if (explanation.feasible) explanation.obstacle = least_obstacle(cluster_, accounting_, shape);
   return explanation;
 }
 
@@ -321,12 +321,12 @@ NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant,
   const auto fallbacks = std::exchange(request.fallback_selectors, {});
   for (std::size_t i = 0; i <= fallbacks.size(); ++i) {
     if (i > 0) request.label_selector = fallbacks[i - 1];
-    RequestShape ask(request, start_identity(demand.program, demand.env), tenant);
-    ask.callers = cluster_.cut_off(callers);
+    RequestShape shape(request, start_identity(demand.program, demand.env), tenant);
+    shape.callers = cluster_.cut_off(callers);
     std::optional<NodeRank> best;
     for (const auto& [id, node] : cluster_.nodes()) {
-      if (!cluster_.fits(node, ask)) continue;
-      const auto ranked = rank(node, ask);
+      if (!cluster_.fits(node, shape)) continue;
+      const auto ranked = rank(node, shape);
       if (!best || ranked < *best) best = ranked;
     }
     if (best) return best->node;
@@ -337,7 +337,7 @@ NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant,
 bool Scheduler::can_ever(const DemandClass& demand, Tenant tenant) const {
   const auto* waiting = pending_.waiting_class(key_of(demand, tenant));
   return waiting == nullptr ||
-         (pending_.feasible(*waiting->ask) && !pending_.never_allowed(*waiting));
+         (pending_.feasible(*waiting->row) && !pending_.never_allowed(*waiting));
 }
 
 std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant tenant) const {
@@ -353,7 +353,7 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
         first->key.second.brief(),
         {},
         {},
-        fmt::format("the job's quota is kept for one for {}", to_string(first->ask->ask.need))};
+        fmt::format("the job's quota is kept for one for {}", to_string(first->row->shape.need))};
   }
   std::int64_t before = 0;
   pending_.queues().any_of_higher(accounting_.terms(demand.job).priority, [&](const PendingClass&) {
@@ -369,12 +369,13 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
                             before == 1 ? "" : "s")};
 }
 
-QueuePosition Scheduler::place_in_queue(const DemandClass& demand, Tenant tenant) const {
-  return place_of(key_of(demand, tenant), demand.request.priority, pending_, groups_, accounting_);
+QueuePosition Scheduler::position_in_queue(const DemandClass& demand, Tenant tenant) const {
+  return position_of(key_of(demand, tenant), demand.request.priority, pending_, groups_,
+                     accounting_);
 }
 
-QueuePosition Scheduler::place_in_queue(const GroupSpec& spec) const {
-  return place_of(spec, pending_, groups_, accounting_);
+QueuePosition Scheduler::position_in_queue(const GroupSpec& spec) const {
+  return position_of(spec, pending_, groups_, accounting_);
 }
 
 ResourceSet Scheduler::held_by(JobId job) const {

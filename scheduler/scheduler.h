@@ -113,9 +113,9 @@ class Scheduler {
   void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since,
                         std::vector<NodeId> callers = {});
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
-  // Adds a placement group; `places` is the content of a durable record. `plan` allocates its
+  // Adds a placement group; `locations` is the content of a durable record. `plan` allocates its
   // bundles, and members may use them once the group is open.
-  void add_group(const GroupSpec& spec, const std::vector<BundleLocation>& places);
+  void add_group(const GroupSpec& spec, const std::vector<BundleLocation>& locations);
   void open_group(GroupId group);
   // Closes the group. Returns the slots in its bundles, which stay allocated until released.
   std::vector<SlotId> remove_group(GroupId group);
@@ -142,7 +142,7 @@ class Scheduler {
   bool release(SlotId slot);
   // Records that the slot was returned and that its executor exits.
   bool ends(SlotId slot, Time now);
-  bool release_cpu(SlotId slot);    // its executor blocks: CPU and executor place are released
+  bool release_cpu(SlotId slot);    // its executor blocks: CPU and executor slot are released
   bool reacquire_cpu(SlotId slot);  // its executor continues, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);
@@ -186,8 +186,8 @@ class Scheduler {
     return accounting_.slots_within_quota(job, each, besides);
   }
   // The position of a waiting or hypothetical request, independent of whether it fits.
-  QueuePosition place_in_queue(const DemandClass& demand, Tenant tenant) const;
-  QueuePosition place_in_queue(const GroupSpec& spec) const;
+  QueuePosition position_in_queue(const DemandClass& demand, Tenant tenant) const;
+  QueuePosition position_in_queue(const GroupSpec& spec) const;
   // Resources of the job's slots and bundles, without CPU that blocked slots released.
   ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;

@@ -38,7 +38,7 @@ Book& book() {
 }
 
 // Prevents writes while the result of `find_origin` exists.
-struct Look {
+struct SharedView {
   std::shared_ptr<TensorStorage> storage;
   TensorStorage::Hold hold;
 };
@@ -109,17 +109,17 @@ std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const
   if (size > end || origin.byte_offset > end - size) return nullptr;
   if (aliased) return storage;
   // The hold precedes the comparison, so that no write can follow the comparison.
-  auto look = std::make_shared<Look>();
-  look->storage = storage;
+  auto view = std::make_shared<SharedView>();
+  view->storage = storage;
   if (!storage->settled()) {
-    look->hold = storage->hold({origin.byte_offset, origin.byte_offset + size}, [] {
+    view->hold = storage->hold({origin.byte_offset, origin.byte_offset + size}, [] {
       return std::string("this process reads a value that contains the tensor");
     });
   }
   if (!holds(storage, origin.byte_offset, bytes)) return nullptr;
   std::byte* first = storage->bytes();
   return std::make_shared<TensorStorage>(first, storage->size_bytes(), storage->device(),
-                                         std::move(look), sealed_as_value);
+                                         std::move(view), sealed_as_value);
 }
 
 }  // namespace mobula::detail

@@ -52,8 +52,8 @@ std::shared_ptr<TensorStorage> TensorStorage::allocate(std::size_t size_bytes, b
   }
   // calloc instead of an aligned allocation with memset, because fresh pages are already zero.
   if (size_bytes > SIZE_MAX - alignment) return nullptr;
-  const std::size_t room = size_bytes + alignment;
-  void* memory = zeroed ? std::calloc(room, 1) : std::malloc(room);
+  const std::size_t allocated = size_bytes + alignment;
+  void* memory = zeroed ? std::calloc(allocated, 1) : std::malloc(allocated);
   if (memory == nullptr) return nullptr;
   std::shared_ptr<const void> owner(memory, Free());
   const std::size_t past = reinterpret_cast<std::uintptr_t>(memory) % alignment;
@@ -77,14 +77,14 @@ TensorStorage::Hold TensorStorage::hold(ByteRange range, ReaderName reader) {
   return enter(range, std::move(reader), false);
 }
 
-TensorStorage::Hold TensorStorage::look_on(ByteRange range, ReaderName reader) {
+TensorStorage::Hold TensorStorage::alias(ByteRange range, ReaderName reader) {
   return enter(range, std::move(reader), true);
 }
 
-TensorStorage::Hold TensorStorage::enter(ByteRange range, ReaderName reader, bool looks_on) {
+TensorStorage::Hold TensorStorage::enter(ByteRange range, ReaderName reader, bool aliases) {
   auto self = shared_from_this();
   const internal::MutexLock lock(mutex_);
-  readers_.push_back({next_number_, range, std::move(reader), looks_on});
+  readers_.push_back({next_number_, range, std::move(reader), aliases});
   return Hold(std::move(self), next_number_++);
 }
 
@@ -98,7 +98,7 @@ std::vector<std::string> TensorStorage::readers(ByteRange range) const {
   if (!sealed_.empty()) names.emplace_back(sealed_);
   const internal::MutexLock lock(mutex_);
   for (const Reader& each : readers_) {
-    if (!each.looks_on && each.range.meets(range)) names.push_back(each.name());
+    if (!each.aliases && each.range.meets(range)) names.push_back(each.name());
   }
   return names;
 }
@@ -107,7 +107,7 @@ std::vector<std::string> TensorStorage::onlookers(ByteRange range) const {
   std::vector<std::string> names;
   const internal::MutexLock lock(mutex_);
   for (const Reader& each : readers_) {
-    if (each.looks_on && each.range.meets(range)) names.push_back(each.name());
+    if (each.aliases && each.range.meets(range)) names.push_back(each.name());
   }
   return names;
 }
@@ -116,7 +116,7 @@ std::vector<std::string> TensorStorage::unwarned(ByteRange range) {
   std::vector<std::string> names;
   const internal::MutexLock lock(mutex_);
   for (Reader& each : readers_) {
-    if (!each.looks_on || each.warned || !each.range.meets(range)) continue;
+    if (!each.aliases || each.warned || !each.range.meets(range)) continue;
     each.warned = true;
     names.push_back(each.name());
   }

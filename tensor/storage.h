@@ -95,7 +95,7 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   using ReaderName = std::function<std::string()>;
   Hold hold(ByteRange range, ReaderName reader);
   // Registers a reader that accepts changes. The bytes may be written.
-  Hold look_on(ByteRange range, ReaderName reader);
+  Hold alias(ByteRange range, ReaderName reader);
 
   // Reason against any write while the storage exists; empty: writable.
   std::string_view sealed() const { return sealed_; }
@@ -122,11 +122,11 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
     std::uint64_t number;
     ByteRange range;
     ReaderName name;
-    bool looks_on = false;
+    bool aliases = false;
     bool warned = false;
   };
 
-  Hold enter(ByteRange range, ReaderName reader, bool looks_on);
+  Hold enter(ByteRange range, ReaderName reader, bool aliases);
   void let_go(std::uint64_t number);
 
   std::byte* const bytes_;

@@ -171,8 +171,8 @@ std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
   auto copy = TensorStorage::allocate(bytes.size(), false);
   if (!copy) throw OutOfMemoryError("reading a tensor: there is no memory for its elements");
   std::memcpy(copy->bytes(), bytes.data(), bytes.size());
-  auto* place = copy->bytes();
-  return std::make_shared<TensorStorage>(place, bytes.size(), Device(), std::move(copy), sealed);
+  auto* memory = copy->bytes();
+  return std::make_shared<TensorStorage>(memory, bytes.size(), Device(), std::move(copy), sealed);
 }
 
 }  // namespace
@@ -244,13 +244,13 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   const auto sum_bytes = out.claim(checked ? sizeof(std::uint64_t) : 0);
   if (apart) return set_apart(out, tensor, order.dense, sum_bytes);
   out.align_to(alignment_of(size_bytes));
-  const auto room = out.claim(size_bytes);
-  if (room.empty()) return;
+  const auto bytes = out.claim(size_bytes);
+  if (bytes.empty()) return;
   const auto hold = parts.storage->hold(
       range_of(parts), [] { return std::string("it is being written into an object"); });
-  write_elements(room, parts, order.dense || packs);
+  write_elements(bytes, parts, order.dense || packs);
   if (!checked) return;
-  const std::uint64_t sum = checksum(room);
+  const std::uint64_t sum = checksum(bytes);
   std::memcpy(sum_bytes.data(), &sum, sizeof sum);
 }
 

@@ -6,6 +6,10 @@ plugins (mobula_…), iterators, generators, and promise types as in the standar
 source defines if they are missing (#ifndef). Functions of include/mobula/tune that make searchers, schedulers, and
 stoppers have the names of Ray's classes.
 
+In the directories of the library and the program, names contain no `ask`, `room`, or `look`, which had several
+meanings each, and `place` is only a verb of the scheduler or part of `in_place`. Public headers are exempt. In Tune,
+`ask` is the call of the ask-and-tell interface.
+
 usage: check_names.py [--root DIR]
 """
 
@@ -14,12 +18,43 @@ import re
 import sys
 from pathlib import Path
 
-from check_sizes import TREES, scan
+from check_sizes import ROOMS, TREES, blanked, scan
 
 TYPE = re.compile(r'[A-Z][A-Za-z0-9]*|mobula_\w+|(?:const_)?iterator|generator|promise_type')
 FUNCTION = re.compile(r'[a-z][a-z0-9_]*|operator.*|~.*')
 RAY_CLASS = re.compile(r'^MOBULA_API \w+Ptr ([A-Z]\w*)\(', re.M)
 MACRO = re.compile(r'^[ \t]*#[ \t]*define[ \t]+(\w+)', re.M)
+IDENTIFIER = re.compile(r'[A-Za-z_]\w*')
+PART = re.compile(r'[A-Z]?[a-z]+|[A-Z]+(?![a-z])')
+VAGUE = re.compile(r'ask(?:s|ed|er|ers|ing)?|rooms?|look(?:s|ed|er|ing)?|places?', re.I)
+VERBS = {"place", "place_from", "try_to_place"}  # of the scheduler and of the tables of the head
+
+
+def is_vague(path, name):
+    """Whether a part of the name is a word with several meanings, outside the accepted uses."""
+    words = [part.lower() for part in PART.findall(name)]
+    vague = {word for word in words if VAGUE.fullmatch(word)}
+    if any(pair == ("in", "place") for pair in zip(words, words[1:])):
+        vague.discard("place")
+    if name in VERBS and path.startswith(("scheduler/", "head/core/")):
+        vague.discard("place")
+    if path.startswith("tune/"):
+        vague -= {"ask", "asked"}
+    return bool(vague)
+
+
+def vague_names(path, text):
+    for name in IDENTIFIER.findall(Path(path).stem):
+        if is_vague(path, name):
+            yield 1, f"file name {name} has a word with several meanings"
+    seen = set()
+    for number, line in enumerate(blanked(text).splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        for name in IDENTIFIER.findall(line):
+            if name not in seen and is_vague(path, name):
+                seen.add(name)
+                yield number, f"name {name} has a word with several meanings"
 
 
 def ray_classes(root):
@@ -56,7 +91,9 @@ def main():
         for file in sorted((root / tree).rglob("*")):
             if file.suffix in (".h", ".cc") and file.is_file():
                 path = file.relative_to(root).as_posix()
-                for line, text in faults(path, file.read_text(), allowed):
+                source = file.read_text()
+                found = [*faults(path, source, allowed), *(vague_names(path, source) if tree in ROOMS else ())]
+                for line, text in found:
                     print(f"{path}:{line}: {text}; rename it")
                     count += 1
     return 1 if count else 0

@@ -177,7 +177,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   }
   MachineFacts machine = probe_machine(paths);
   if (!options.driver_agent && machine.devices.contains(Vendor::nvidia)) {
-    GpuLibraries libraries = ask_gpu_libraries(options.gpu_libraries, gpu_libraries_timeout);
+    GpuLibraries libraries = probe_gpu_libraries(options.gpu_libraries, gpu_libraries_timeout);
     machine.cuda = std::move(libraries.cuda);
     machine.nccl = std::move(libraries.nccl);
     std::ranges::move(libraries.notes, std::back_inserter(machine.notes));

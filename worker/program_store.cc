@@ -89,7 +89,7 @@ std::string ProgramStore::incoming_path(Hash128 hash, std::string_view purpose) 
 
 // ---- programs of local drivers ------------------------------------------------------------------
 
-std::optional<ProgramStore::Original> ProgramStore::look_at(const std::string& path) {
+std::optional<ProgramStore::Original> ProgramStore::identify(const std::string& path) {
   struct stat seen {};
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file || ::fstat(file.get(), &seen) != 0 || !S_ISREG(seen.st_mode)) return std::nullopt;
@@ -104,7 +104,7 @@ std::optional<ProgramStore::Original> ProgramStore::look_at(const std::string& p
 }
 
 bool ProgramStore::unchanged(const Original& original) {
-  const auto now = look_at(original.path);
+  const auto now = identify(original.path);
   return now && now->size_bytes == original.size_bytes && now->device == original.device &&
          now->inode == original.inode && now->changed_ns == original.changed_ns;
 }
@@ -120,7 +120,7 @@ void ProgramStore::add(std::int64_t pid, const ProgramRecord& program) {
     const ProgramFile& file = program.files[i];
     const auto path = std::ranges::find_if(
         *paths, [&](const std::string& each) { return fs::path(each).filename() == file.name; });
-    auto original = path == paths->end() ? std::nullopt : look_at(*path);
+    auto original = path == paths->end() ? std::nullopt : identify(*path);
     if (!original || original->size_bytes != static_cast<std::uint64_t>(file.size_bytes)) {
       log_warn(
           "file {} of program {} is not kept: it is gone or has changed since process {} began",

@@ -82,7 +82,7 @@ class ProgramStore {
   };
 
   explicit ProgramStore(std::string directory) : directory_(std::move(directory)) {}
-  static std::optional<Original> look_at(const std::string& path);
+  static std::optional<Original> identify(const std::string& path);
   static bool unchanged(const Original& original);
   bool runs_in_place(const Row& row) const;
   Result<void> lay_out(Row& row) const;

@@ -41,7 +41,7 @@ void RingTable::left(LinkId link) {
   if (spin_limit_ != nullptr) spin_limit_->left(process);
   const auto rings = std::move(processes_.at(process).rings);
   processes_.erase(process);
-  for (const auto& [ring, place] : rings) end(ring, process);
+  for (const auto& [ring, index] : rings) end(ring, process);
 }
 
 void RingTable::open(LinkId caller, ProcessId executor) {
@@ -60,7 +60,7 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   const auto to = processes_.find(executor);
   if (from == processes_.end() || to == processes_.end() || from == to) return false;
   if (from->second.job != to->second.job && !to->second.named) return false;
-  for (const auto& [ring, place] : from->second.rings) {
+  for (const auto& [ring, index] : from->second.rings) {
     const Ring& row = rings_.at(ring);
     // a ring exists already
     if (row.caller == caller && row.executor == executor && !row.ending) return true;
@@ -77,17 +77,17 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
     }
     return false;
   }
-  const auto callers_index = take_place(from->second);
+  const auto callers_index = take_index(from->second);
   if (!callers_index) return false;
-  const auto executors_place = take_place(to->second);
-  if (!executors_place) {
+  const auto executors_index = take_index(to->second);
+  if (!executors_index) {
     from->second.free_indices.insert(*callers_index);
     return false;
   }
   const std::uint64_t ring = ++last_;
   rings_[ring] = {caller, executor, false};
   from->second.rings[ring] = *callers_index;
-  to->second.rings[ring] = *executors_place;
+  to->second.rings[ring] = *executors_index;
   const LinkId callers_link = from->second.link;
   const auto send = [&](LinkId link, OpenRingReply opened, Fd file, DoorbellFiles peer) {
     std::vector<Fd> fds;
@@ -96,7 +96,7 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
     fds.push_back(std::move(peer.event));
     links_.send(link, opened, std::move(fds));
   };
-  send(to->second.link, {caller, false, *executors_place, *callers_index, ring},
+  send(to->second.link, {caller, false, *executors_index, *callers_index, ring},
        std::move(*other_memory), std::move(*to_caller));
   // A send may close the link of a process that does not read, and that event may close the link of
   // its peer.
@@ -106,17 +106,17 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
     rings_.erase(ring);
     return false;
   }
-  send(callers_link, {executor, true, *callers_index, *executors_place, ring}, std::move(*memory),
+  send(callers_link, {executor, true, *callers_index, *executors_index, ring}, std::move(*memory),
        std::move(*to_executor));
   return true;
 }
 
-std::optional<std::uint32_t> RingTable::take_place(Process& process) const {
+std::optional<std::uint32_t> RingTable::take_index(Process& process) const {
   if (!process.free_indices.empty()) {
     return process.free_indices.extract(process.free_indices.begin()).value();
   }
-  if (process.places >= max_rings_) return std::nullopt;
-  return process.places++;
+  if (process.used >= max_rings_) return std::nullopt;
+  return process.used++;
 }
 
 void RingTable::return_index(Process& process, std::uint64_t ring) {

@@ -48,8 +48,8 @@ class RingTable {
     JobId job;
     bool named = false;
     DoorbellFiles doorbell;
-    std::set<std::uint32_t> free_indices;  // free positions below `places`
-    std::uint32_t places = 0;
+    std::set<std::uint32_t> free_indices;  // free positions below `used`
+    std::uint32_t used = 0;
     std::map<std::uint64_t, std::uint32_t> rings;  // position in this process's doorbell, by ring
   };
   struct Ring {
@@ -59,7 +59,7 @@ class RingTable {
   };
 
   bool open(ProcessId caller, ProcessId executor);
-  std::optional<std::uint32_t> take_place(Process& process) const;
+  std::optional<std::uint32_t> take_index(Process& process) const;
   void return_index(Process& process, std::uint64_t ring);
   void end(std::uint64_t ring, ProcessId by);
 

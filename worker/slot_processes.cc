@@ -199,7 +199,7 @@ void SlotProcesses::keep_reserve(const ForkServerKey& key) {
   if (at == stocks_.end() || at->second.starting > 0) return;
   if (options_.max_reserves == 0 || !pool_->forks(key)) return;
   Stock& stock = at->second;
-  if (stock.reserve.empty()) make_room_for_reserve();
+  if (stock.reserve.empty()) evict_for_reserve();
   while (stock.reserve.size() < stock.wanted && reserves() < options_.max_reserves) {
     auto made = make(key, {});
     if (!made) return log_warn("no executor is kept in reserve: {}", made.error().text);
@@ -216,7 +216,7 @@ std::size_t SlotProcesses::reserves() const {
 
 // A program may have many fork servers, one for each environment of its calls. A fork server with
 // several prestarted executors loses one first, then the fork server unused longest.
-void SlotProcesses::make_room_for_reserve() {
+void SlotProcesses::evict_for_reserve() {
   if (reserves() < options_.max_reserves) return;
   Stock* chosen = nullptr;
   for (auto& [key, stock] : stocks_) {

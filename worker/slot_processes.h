@@ -130,7 +130,7 @@ class SlotProcesses {
   void keep_reserve(const ForkServerKey& key);
   void end_reserves(Stock& stock);
   std::size_t reserves() const;
-  void make_room_for_reserve();
+  void evict_for_reserve();
   void end_idle_reserves();
   void no_longer_starting(const ForkServerKey& key);
   void forget_reserve(const ForkServerKey& key, ProcessId process);

@@ -13,9 +13,9 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr Duration between_looks = 50ms;
-constexpr Duration between_looks_at_rest = 1s;
-constexpr int looks_until_rest = 4;
+constexpr Duration sample_interval = 50ms;
+constexpr Duration idle_sample_interval = 1s;
+constexpr int samples_until_idle = 4;
 
 // Processors that threads of this process may use.
 int own_processors() {
@@ -66,22 +66,22 @@ SpinGovernor::SpinGovernor(EventLoop& loop, const SpinLimitOptions& options, Fd 
                            SpinBudget page)
     : file_(std::move(file)),
       page_(std::move(page)),
-      room_(machine_processors(), own_processors()),
-      timer_(loop, [this] { look(); }) {
+      idle_cpus_(machine_processors(), own_processors()),
+      timer_(loop, [this] { sample(); }) {
   page_.set_longest(options.longest);
   if (options.longest <= Duration(0)) return;
   load_ = Fd(::open(options.load_file.c_str(), O_RDONLY | O_CLOEXEC));
-  look();
+  sample();
 }
 
 // The sampling thread itself is running, too. If the load is not available, no thread may spin.
-void SpinGovernor::look() {
+void SpinGovernor::sample() {
   const auto running = load_ ? running_threads(load_) : std::nullopt;
-  page_.set_room(running ? room_.sample(*running - 1, static_cast<int>(page_.taken())) : 0);
+  page_.set_permits(running ? idle_cpus_.sample(*running - 1, static_cast<int>(page_.taken())) : 0);
   if (!running) return;
-  unused_samples_ = page_.take_asked() ? 0 : unused_samples_ + 1;
-  const bool rests = unused_samples_ >= looks_until_rest;
-  timer_.arm(monotonic_now() + (rests ? between_looks_at_rest : between_looks));
+  unused_samples_ = page_.take_requested() ? 0 : unused_samples_ + 1;
+  const bool rests = unused_samples_ >= samples_until_idle;
+  timer_.arm(monotonic_now() + (rests ? idle_sample_interval : sample_interval));
 }
 
 }  // namespace mobula::internal::worker

@@ -52,16 +52,16 @@ class SpinGovernor {
   // Descriptor of the spin page, for a process.
   Result<Fd> file() const { return copy_of(file_); }
   void left(ProcessId process) { page_.take_away(spin_number(process)); }
-  std::size_t room() const { return page_.room(); }
+  std::size_t permits() const { return page_.permits(); }
 
  private:
   SpinGovernor(EventLoop& loop, const SpinLimitOptions& options, Fd file, SpinBudget page);
-  void look();
+  void sample();
 
   Fd file_;
   SpinBudget page_;
   Fd load_;
-  IdleCpuEstimate room_;
+  IdleCpuEstimate idle_cpus_;
   int unused_samples_ = 0;
   Timer timer_;
 };

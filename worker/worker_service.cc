@@ -188,8 +188,8 @@ Result<void> WorkerService::open_sockets() {
   const auto control = peers_->bind(options_.bind_host + ":0");
   if (!control) return control.error();
 
-  const std::size_t asked = options_.bulk_connections;
-  auto bulk = BulkTransfers::start(loop_, asked > 0 ? asked : usual_bulk_lanes(),
+  const std::size_t lanes = options_.bulk_connections;
+  auto bulk = BulkTransfers::start(loop_, lanes > 0 ? lanes : usual_bulk_lanes(),
                                    [this](Event event) { step(std::move(event)); });
   if (!bulk) return bulk.error();
   bulk_ = std::move(*bulk);
@@ -313,13 +313,13 @@ void WorkerService::sample_memory() {
   next_memory_sample_ =
       monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
   memory_timer_.arm(next_memory_sample_);
-  if (auto sample = memory_->look([this] { return slots_->watched(); })) step(std::move(*sample));
+  if (auto sample = memory_->sample([this] { return slots_->watched(); })) step(std::move(*sample));
 }
 
 void WorkerService::sample_gpus() {
   gpu_timer_.arm(monotonic_now() + options_.gpu_watch_period);
   auto executors = slots_->watched();
-  if (!executors.empty()) gpu_watch_->look(std::move(executors));
+  if (!executors.empty()) gpu_watch_->sample(std::move(executors));
 }
 
 void WorkerService::watch_memory_soon() {

@@ -30,14 +30,14 @@ void WorkerService::carry_out(SendToPeer& command) { peers_->send(command.to, co
 // True if the message names a location in a slab whose memory is not available. The core does not
 // know this yet, and will revoke the location.
 bool WorkerService::speaks_of_no_slab(const AgentToProcess& message) const {
-  const auto missing = [this](const SlabRange& place) {
-    return place.slab != 0 && slabs_.by_number(place.slab).empty();
+  const auto missing = [this](const SlabRange& location) {
+    return location.slab != 0 && slabs_.by_number(location.slab).empty();
   };
   if (const auto* reserved = std::get_if<ReserveObjectReply>(&message)) {
-    return !reserved->failure && missing(reserved->place);
+    return !reserved->failure && missing(reserved->location);
   }
   const auto* readable = std::get_if<FetchObjectReply>(&message);
-  return readable != nullptr && !readable->failure && missing(readable->place);
+  return readable != nullptr && !readable->failure && missing(readable->location);
 }
 
 // The descriptor for the message. The writer of a slab receives it again for reading, because it
@@ -45,7 +45,7 @@ bool WorkerService::speaks_of_no_slab(const AgentToProcess& message) const {
 std::optional<Fd> WorkerService::slab_for(SendToProcess& command, bool& failed) {
   Result<Fd> file = failure(ErrorCode::not_found, "no slab");
   if (auto* readable = std::get_if<FetchObjectReply>(&command.message)) {
-    const std::uint64_t number = readable->place.slab;
+    const std::uint64_t number = readable->location.slab;
     if (readable->failure || number == 0) return std::nullopt;
     if (!readable_[command.link].insert(number).second) return std::nullopt;
     readable->new_slab = true;
@@ -402,7 +402,7 @@ void WorkerService::carry_out(UsageRequest& command) {
   const Time now = monotonic_now();
   UsageReply usage = command.node_only
                          ? usage_.node_alone(now)
-                         : usage_.look(now, [this] { return slots_->watched_by_name(); });
+                         : usage_.sample(now, [this] { return slots_->watched_by_name(); });
   usage.request = command.request;
   usage.wall_ms = wall_clock_ms();
   step(std::move(usage));

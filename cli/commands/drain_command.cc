@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr Duration end_timeout = 5s;  // time for work that was ended at the deadline
-constexpr Duration look_interval = 200ms;
+constexpr Duration poll_interval = 200ms;
 constexpr Duration say_interval = 10s;  // if nothing changes
 // Latency of an answer after which the head may have restarted and counts the deadline again.
 constexpr Duration head_was_away = 2s;
@@ -120,7 +120,7 @@ Result<LeaseCount> wait_until_empty(HeadQuery& query, const std::string& node,
       return left;
     if (left.all == 0) {
       news.say(objects, deadline - now);
-      pause(look_interval);
+      pause(poll_interval);
       continue;
     }
     if (now >= deadline + end_timeout) {
@@ -131,7 +131,7 @@ Result<LeaseCount> wait_until_empty(HeadQuery& query, const std::string& node,
                       node, left.all, line.seconds));
     }
     news.say(left, deadline - now);
-    pause(look_interval);
+    pause(poll_interval);
   }
 }
 

@@ -247,8 +247,8 @@ std::string own_words() {
 
 // Other machines may change the hosts too. If the head's host is unreachable (`away`), its report
 // states it, as the later steps there do for other failures.
-Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory,
-                                                std::optional<Failure>& away) {
+Result<std::optional<deploy::Process>> ssh_to_head(const deploy::Inventory& inventory,
+                                                   std::optional<Failure>& away) {
   auto held = deploy::Remote(inventory, inventory.hosts.front())
                   .hold(own_words(), inventory.connect_timeout + 10s);
   if (held) return std::make_optional<deploy::Process>(std::move(*held));
@@ -318,7 +318,7 @@ int run_fleet_command(int argc, char** argv) {
   if (!inventory) return complain(inventory.error());
   if (sessions.contains(line.command)) return open_session(line, *inventory);
   Fd lock;
-  std::optional<deploy::Process> place;
+  std::optional<deploy::Process> holder;
   auto options = line.options;
   FleetProgress progress(inventory->hosts.size(), line.progress && line.command != "status");
   if (line.command != "status" && !line.options.dry_run) {
@@ -326,12 +326,12 @@ int run_fleet_command(int argc, char** argv) {
     if (!taken) return complain(taken.error());
     lock = std::move(*taken);
     progress.show(inventory->hosts.front().name, "is probed", false);
-    auto at_head = place_of(*inventory, options.head_away);
+    auto at_head = ssh_to_head(*inventory, options.head_away);
     if (!at_head) {
       progress.clear();
       return complain(at_head.error());
     }
-    if (*at_head) place.emplace(std::move(**at_head));
+    if (*at_head) holder.emplace(std::move(**at_head));
   }
   options.check_flags = check_start_flags;
   options.on_step = [&](const std::string& host, const std::string& step, bool final) {
@@ -344,12 +344,12 @@ int run_fleet_command(int argc, char** argv) {
     if (!bundle) return complain(bundle.error());
     reports = rollout.bring_up(*bundle);
   } else {
-    reports = line.command == "down" ? rollout.take_down() : rollout.look();
+    reports = line.command == "down" ? rollout.take_down() : rollout.report();
   }
   progress.clear();
-  if (place) {  // the next command may begin when it sees the release
-    place->close_input();
-    (void)place->wait(release_timeout);
+  if (holder) {  // the next command may begin when it sees the release
+    holder->close_input();
+    (void)holder->wait(release_timeout);
   }
   show(line, inventory->cluster, reports);
   return exit_code_of(line.command, reports);

@@ -37,7 +37,7 @@ Result<Json> pairs_of(const std::string& flag, const std::vector<std::string>& t
   return pairs;
 }
 
-Result<Json> asked_of(const JobFlags& flags) {
+Result<Json> request_of(const JobFlags& flags) {
   Json request = Json::object();
   for (const auto& [name, flag, text] :
        {std::array{"num_cpus", "--num-cpus", flags.num_cpus.c_str()},
@@ -137,7 +137,7 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
     return bad_flag("--cwd", "cannot be combined with --workdir, where the job runs");
   auto labels = pairs_of("--label", flags.labels);
   if (!labels) return labels.error();
-  auto request = asked_of(flags);
+  auto request = request_of(flags);
   if (!request) return request.error();
   if (flags.time_limit > 0 && flags.time_limit < 0.001) {
     return bad_flag("--time-limit", "must be at least 0.001, or 0 for no limit");

@@ -31,9 +31,9 @@ namespace {
 namespace fs = std::filesystem;
 using deploy::Command;
 using deploy::LaunchDir;
-using deploy::Place;
-using deploy::PlaceNote;
+using deploy::LaunchPosition;
 using deploy::Process;
+using deploy::RankClaim;
 using deploy::RankNote;
 using deploy::RankRendezvous;
 using deploy::RunNote;
@@ -72,19 +72,19 @@ struct Ends {
 
 class Rank {
  public:
-  Rank(SymmetricOptions options, Place place, LaunchDir own)
-      : options_(std::move(options)), place_(std::move(place)), own_(std::move(own)) {}
+  Rank(SymmetricOptions options, LaunchPosition position, LaunchDir own)
+      : options_(std::move(options)), position_(std::move(position)), own_(std::move(own)) {}
 
   int run() {
     int code = exit_failed;
     try {
       watch_signals();
-      code = place_.rank == 0 ? be_first() : be_another();
+      code = position_.rank == 0 ? be_first() : be_another();
     } catch (const Ends& end) {
       if (!end.why.empty()) complain(failure(ErrorCode::unavailable, end.why));
       code = end.code;
       why_ = end.why.empty() ? last_words_ : end.why;
-      if (place_.rank != 0) say("failed", why_);
+      if (position_.rank != 0) say("failed", why_);
     }
     take_down(code);
     return code;
@@ -95,7 +95,7 @@ class Rank {
 
   int be_first() {
     open_meeting();
-    take_place();
+    claim_rank();
     if (meeting_) refuse_company();
     const auto address = head_address();
     start_service({"--head", "--bind", address, "--advertise", address});
@@ -113,10 +113,10 @@ class Rank {
 
   std::string head_address() const {
     if (!options_.head_host.empty()) return options_.head_host;
-    if (place_.size == 1) return "127.0.0.1";
+    if (position_.size == 1) return "127.0.0.1";
     const auto here = host_name();
     std::vector<std::string> others;
-    for (const auto& each : place_.hosts) {
+    for (const auto& each : position_.hosts) {
       if (each != here && each != variable("SLURMD_NODENAME")) others.push_back(each);
     }
     return deploy::own_address_facing(others);
@@ -124,7 +124,7 @@ class Rank {
 
   // Rejects another running launch that uses the same directory.
   void refuse_company() {
-    const auto note = meeting_->look();
+    const auto note = meeting_->read_note();
     if (note && !note->over && head_answers(*note)) {
       meeting_.reset();  // it belongs to the other launch
       end_with(exit_failed, fmt::format("symmetric: another launch uses the directory {}; separate "
@@ -139,14 +139,14 @@ class Rank {
     const Time until = monotonic_now() + options_.join_timeout;
     int next = 1;  // all ranks before it have joined
     for (;; watch(glance)) {
-      for (; next < place_.size; ++next) {
+      for (; next < position_.size; ++next) {
         const auto rank = meeting_->of_rank(next);
         if (!rank || rank->token != note_.token ||
             (rank->state != "joined" && rank->state != "beside"))
           break;
       }
-      if (next == place_.size) return;
-      for (int each = next; each < place_.size; ++each) {
+      if (next == position_.size) return;
+      for (int each = next; each < position_.size; ++each) {
         const auto rank = meeting_->of_rank(each);
         if (rank && rank->token == note_.token && rank->state == "failed") {
           end_with(exit_failed, fmt::format("join rank {} on {}: {}", each, rank->host, rank->why));
@@ -162,7 +162,7 @@ class Rank {
   std::string missing_ranks() const {
     std::string names;
     int count = 0;
-    for (int each = 1; each < place_.size; ++each) {
+    for (int each = 1; each < position_.size; ++each) {
       const auto rank = meeting_->of_rank(each);
       if (rank && rank->token == note_.token &&
           (rank->state == "joined" || rank->state == "beside"))
@@ -175,7 +175,7 @@ class Rank {
         "symmetric: {} of {} ranks did not join in time: {}; check that all of them share the "
         "directory {}, and reach "
         "{}?",
-        count, place_.size, names, directory_, note_.address);
+        count, position_.size, names, directory_, note_.address);
   }
 
   int run_program() {
@@ -212,9 +212,9 @@ class Rank {
 
   int be_another() {
     open_meeting();
-    take_place();
+    claim_rank();
     wait_for_note();
-    if (place_.local_rank != 0) {
+    if (position_.local_rank != 0) {
       say("beside");
       return stay();
     }
@@ -242,12 +242,12 @@ class Rank {
         say("waiting");
         said = monotonic_now();
       }
-      const auto note = meeting_->look();
+      const auto note = meeting_->read_note();
       if (!note) {
         if (!path_exists(directory_)) come_again();
         continue;
       }
-      if (note->over && place_.unique)
+      if (note->over && position_.unique)
         end_with(exit_failed,
                  fmt::format("symmetric: rank 0 exited with code {} before all ranks joined",
                              note->code));
@@ -259,14 +259,14 @@ class Rank {
 
   // The directory disappeared while this rank waited: an earlier launch has ended.
   void come_again() {
-    if (place_.unique)
+    if (position_.unique)
       end_with(exit_failed,
                fmt::format(
                    "symmetric: rank 0 exited and removed the directory {} before all ranks joined",
                    directory_));
     open_meeting();
-    holds_place_ = false;
-    take_place();
+    holds_claim_ = false;
+    claim_rank();
   }
 
   int stay() {
@@ -277,9 +277,9 @@ class Rank {
       end_if_signaled();
       if (service_ && service_->ended()) {
         end_with(exit_failed, fmt::format("symmetric: the agent of rank {} exited with code {}: {}",
-                                          place_.rank, *service_->ended(), last_words_));
+                                          position_.rank, *service_->ended(), last_words_));
       }
-      const auto note = meeting_->look();
+      const auto note = meeting_->read_note();
       if (note && (note->over || note->token != note_.token)) return exit_done;
       if (monotonic_now() - polled_at < head_interval) continue;
       silences = head_answers(note_) ? 0 : silences + 1;
@@ -304,41 +304,41 @@ class Rank {
   // ---- all ranks --------------------------------------------------------------------------------
 
   void open_meeting() {
-    if (place_.size == 1) return;
+    if (position_.size == 1) return;
     auto shared = options_.shared_dir;
     for (const char* name : {"MOBULA_SHARED_FOLDER", "SLURM_SUBMIT_DIR"}) {
       if (shared.empty()) shared = variable(name).value_or("");
     }
     std::error_code code;
     if (shared.empty()) shared = fs::current_path(code).string();
-    directory_ = shared + "/.mobula-" + place_.run;
+    directory_ = shared + "/.mobula-" + position_.run;
     auto meeting = RankRendezvous::at(directory_);
     if (!meeting) end_with(exit_failed, meeting.error().text);
     meeting_ = std::move(meeting).value();
   }
 
   // Launches that the launcher does not distinguish must not mix: each rank is one process.
-  void take_place() {
-    if (!meeting_ || place_.unique) return;
-    own_place_.self = hex_of(random_bits());
-    own_place_.process = ProcessIdentity::of_this_process();
-    own_place_.processes_of = deploy::own_processes();
-    auto seen = meeting_->place_of(place_.rank);
+  void claim_rank() {
+    if (!meeting_ || position_.unique) return;
+    own_claim_.self = hex_of(random_bits());
+    own_claim_.process = ProcessIdentity::of_this_process();
+    own_claim_.processes_of = deploy::own_processes();
+    auto seen = meeting_->claim_of(position_.rank);
     const Time until = monotonic_now() + stillness;
-    while (!meeting_->take_place(place_.rank, own_place_)) {
-      const auto now = meeting_->place_of(place_.rank);
+    while (!meeting_->claim_rank(position_.rank, own_claim_)) {
+      const auto now = meeting_->claim_of(position_.rank);
       if (now && seen && (now->self != seen->self || now->beat != seen->beat)) end_for_company();
       if (!seen) seen = now;
       const bool gone = seen && deploy::is_gone(*seen);
       if (seen && (gone || monotonic_now() >= until))
-        meeting_->leave_place(place_.rank, seen->self);
+        meeting_->release_rank(position_.rank, seen->self);
       if (gone) seen.reset();
       if (monotonic_now() >= until + stillness) end_for_company();
       watch(later_glance);
       if (signal_ != 0) meeting_.reset();  // the rank may belong to another launch
       end_if_signaled();
     }
-    holds_place_ = true;
+    holds_claim_ = true;
   }
 
   [[noreturn]] void end_for_company() {
@@ -348,22 +348,22 @@ class Rank {
         fmt::format(
             "symmetric: another launch uses the directory {} and has a rank {}; separate them with "
             "--run NAME, or give another `--shared-folder`",
-            directory_, place_.rank));
+            directory_, position_.rank));
   }
 
   // Refreshes the note once per second while this rank waits.
-  void keep_place() {
-    if (!holds_place_ || monotonic_now() - beaten_ < sign_of_life) return;
+  void keep_claim() {
+    if (!holds_claim_ || monotonic_now() - beaten_ < sign_of_life) return;
     beaten_ = monotonic_now();
-    holds_place_ = meeting_->beat(place_.rank, own_place_);
-    if (!holds_place_ && !closing_) end_for_company();
+    holds_claim_ = meeting_->beat(position_.rank, own_claim_);
+    if (!holds_claim_ && !closing_) end_for_company();
   }
 
   void say(const std::string& state, const std::string& why = {}, bool gone = false) {
     if (!meeting_ || !path_exists(directory_)) return;
-    const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why, gone});
+    const auto said = meeting_->say(position_.rank, {note_.token, host_name(), state, why, gone});
     if (!said && !gone)
-      std::fprintf(stderr, "mobula: rank %d: %s\n", place_.rank, said.error().text.c_str());
+      std::fprintf(stderr, "mobula: rank %d: %s\n", position_.rank, said.error().text.c_str());
   }
 
   std::string state_dir() const { return own_.path() + "/state"; }
@@ -413,7 +413,7 @@ class Rank {
       if (each == "--num-cpus" || each.starts_with("--num-cpus=")) return {};
     }
     const auto given = variable("SLURM_CPUS_ON_NODE");
-    return given && place_.size > 1 && place_.launcher == "Slurm"
+    return given && position_.size > 1 && position_.launcher == "Slurm"
                ? std::vector<std::string>{"--num-cpus", *given}
                : std::vector<std::string>{};
   }
@@ -434,7 +434,7 @@ class Rank {
                                  {service_ ? service_->output() : -1, POLLIN, 0},
                                  {service_ ? service_->errors() : -1, POLLIN, 0}}};
     ::poll(items.data(), items.size(), static_cast<int>(span / 1ms));
-    keep_place();
+    keep_claim();
     signalfd_siginfo signal{};
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       const int number = static_cast<int>(signal.ssi_signo);
@@ -455,8 +455,8 @@ class Rank {
     for (auto end = words_.find('\n'); end != std::string::npos; end = words_.find('\n')) {
       last_words_ = words_.substr(0, end);
       words_.erase(0, end + 1);
-      if (place_.size > 1) {
-        std::fprintf(stderr, "rank %d: %s\n", place_.rank, last_words_.c_str());
+      if (position_.size > 1) {
+        std::fprintf(stderr, "rank %d: %s\n", position_.rank, last_words_.c_str());
       } else {
         std::fprintf(stderr, "%s\n", last_words_.c_str());
       }
@@ -472,8 +472,8 @@ class Rank {
   void take_down(int code) {
     closing_ = true;
     const bool was_signaled = signal_ != 0 || ending_;
-    bool all_have_left = place_.rank != 0;
-    if (place_.rank == 0 && meeting_) {
+    bool all_have_left = position_.rank != 0;
+    if (position_.rank == 0 && meeting_) {
       note_.over = true;
       note_.code = code;
       static_cast<void>(meeting_->say(note_));
@@ -487,26 +487,27 @@ class Rank {
       service_.reset();
     }
     const bool others_came =
-        meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
-    if (meeting_ && !own_place_.self.empty()) meeting_->leave_place(place_.rank, own_place_.self);
-    if (place_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
-    if (place_.rank != 0)
+        meeting_ && own_claim_.beat > 0 && !meeting_->beat(position_.rank, own_claim_);
+    if (meeting_ && !own_claim_.self.empty())
+      meeting_->release_rank(position_.rank, own_claim_.self);
+    if (position_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
+    if (position_.rank != 0)
       say(code == exit_done ? "left" : "failed", why_.empty() ? last_words_ : why_, true);
   }
 
   bool others_have_left() const {
-    for (int each = 1; each < place_.size; ++each) {
+    for (int each = 1; each < position_.size; ++each) {
       const auto rank = meeting_->of_rank(each);
       // A rank that never joined need not leave, unless the launch is unique: then it is on its
       // way.
-      if (!place_.unique && (!rank || rank->token != note_.token)) continue;
+      if (!position_.unique && (!rank || rank->token != note_.token)) continue;
       if (!rank || !rank->gone) return false;
     }
     return true;
   }
 
   SymmetricOptions options_;
-  Place place_;
+  LaunchPosition position_;
   LaunchDir own_;
   std::string directory_;
   std::optional<RankRendezvous> meeting_;  // absent: this rank is alone
@@ -521,8 +522,8 @@ class Rank {
   int signal_ = 0;   // signal that this process received
   bool from_terminal_ = false;
   bool ending_ = false;
-  PlaceNote own_place_{};
-  bool holds_place_ = false;
+  RankClaim own_claim_{};
+  bool holds_claim_ = false;
   bool closing_ = false;
   Time beaten_{};
 };
@@ -536,11 +537,12 @@ int symmetric(int argc, char** argv) {
     std::fputs(help_text(command_tree(), {"symmetric"}).value().c_str(), stdout);
     return exit_done;
   }
-  auto place = deploy::place_of(variable, options->place);
-  if (!place) return complain(place.error());
+  auto position = deploy::position_of(variable, options->position);
+  if (!position) return complain(position.error());
   auto own = LaunchDir::make();
   if (!own) return complain(own.error());
-  return Rank(std::move(options).value(), std::move(place).value(), std::move(own).value()).run();
+  return Rank(std::move(options).value(), std::move(position).value(), std::move(own).value())
+      .run();
 }
 
 }  // namespace mobula::internal::cli

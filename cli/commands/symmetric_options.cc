@@ -40,12 +40,12 @@ Result<void> put(To& to, Result<Value> value) {
 }
 
 Result<void> take(SymmetricOptions& options, const std::string& flag, const std::string& value) {
-  if (flag == "--rank") return put(options.place.rank, whole(flag, value));
-  if (flag == "--size") return put(options.place.size, whole(flag, value));
-  if (flag == "--local-rank") return put(options.place.local_rank, whole(flag, value));
+  if (flag == "--rank") return put(options.position.rank, whole(flag, value));
+  if (flag == "--size") return put(options.position.size, whole(flag, value));
+  if (flag == "--local-rank") return put(options.position.local_rank, whole(flag, value));
   if (flag == "--wait") return put(options.join_timeout, seconds(flag, value));
   if (flag == "--grace") return put(options.grace, seconds(flag, value));
-  (flag == "--run"         ? options.place.run
+  (flag == "--run"         ? options.position.run
    : flag == "--head-host" ? options.head_host
                            : options.shared_dir) = value;
   return {};

@@ -8,12 +8,12 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "deploy/launch_place.h"
+#include "deploy/launch_position.h"
 
 namespace mobula::internal::cli {
 
 struct SymmetricOptions {
-  deploy::PlaceFlags place{};
+  deploy::PositionFlags position{};
   std::string head_host{};  // address of rank 0's machine; empty: detected
   std::string
       shared_dir{};  // shared by all ranks; empty: $SLURM_SUBMIT_DIR, else the current directory

@@ -125,9 +125,9 @@ void show(const Findings& findings, const CommandLine& line) {
       format_document(document_of(findings), output, "checks", style_of(line), 0).value();
   bool begun = false;
   for (const auto& each : findings) {
-    const bool asks = !each.fix.empty() && each.verdict != Verdict::ok &&
-                      (each.verdict != Verdict::note || output != OutputFormat::table);
-    if (!asks || !for_people(line)) continue;
+    const bool prompts = !each.fix.empty() && each.verdict != Verdict::ok &&
+                         (each.verdict != Verdict::note || output != OutputFormat::table);
+    if (!prompts || !for_people(line)) continue;
     text += fmt::format("{}  {}: {}\n", begun ? "" : "\nto fix:\n", each.name, printable(each.fix));
     begun = true;
   }

@@ -63,7 +63,7 @@ void check_private(const char* name, const std::string& path, unsigned closed_bi
   }
 }
 
-// Checks the keys. One may belong to another cluster: copied to the wrong place, or from a replaced
+// Checks the keys. One may belong to another cluster: copied to a wrong place, or from a replaced
 // head.
 void check_keys(const std::string& directory, const std::string& name, Findings& found) {
   std::error_code code;

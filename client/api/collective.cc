@@ -127,7 +127,7 @@ class Operating {
     std::vector<std::int64_t> shape = tensors[0].shape();
     shape.insert(shape.begin(), static_cast<std::int64_t>(size()));
     Tensor together =
-        Tensor::empty(Extents(shape), tensors[0].dtype(), stays_there() ? place_ : Device{});
+        Tensor::empty(Extents(shape), tensors[0].dtype(), stays_there() ? device_ : Device{});
     auto* to = static_cast<std::byte*>(together.mutable_data());
     for (const Tensor& each : tensors) {
       if (each.shape() != tensors[0].shape() || each.dtype() != tensors[0].dtype()) {
@@ -140,7 +140,7 @@ class Operating {
       const Tensor part = ready(each);
       const auto bytes = bytes_of(part);
       if (stays_there()) {
-        if (auto copied = detail::copy_timeout(place_.index, bytes, to); !copied)
+        if (auto copied = detail::copy_timeout(device_.index, bytes, to); !copied)
           fail_to_copy(copied.error());
       } else if (!bytes.empty()) {
         std::memcpy(to, bytes.data(), bytes.size());
@@ -169,7 +169,7 @@ class Operating {
         shape[0] /= static_cast<std::int64_t>(size());
       if (parts > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts));
       if (operation_.open) lands(agreed.device);
-      got = Tensor::empty(Extents(shape), agreed.dtype, by_device_ ? place_ : Device{});
+      got = Tensor::empty(Extents(shape), agreed.dtype, by_device_ ? device_ : Device{});
       to = landing(got);
       return collective::Memory{
           input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}, kept(got)};
@@ -196,11 +196,11 @@ class Operating {
     std::vector<Tensor> parts;
     const auto each = agreed_.bytes();
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
-      detail::TensorParts look = whole.parts();
-      look.shape = agreed_.shape;
-      look.strides.assign(whole.strides().begin() + (size() > 1 ? 1 : 0), whole.strides().end());
-      if (look.storage) look.byte_offset += each * rank;
-      parts.emplace_back(std::move(look));
+      detail::TensorParts view = whole.parts();
+      view.shape = agreed_.shape;
+      view.strides.assign(whole.strides().begin() + (size() > 1 ? 1 : 0), whole.strides().end());
+      if (view.storage) view.byte_offset += each * rank;
+      parts.emplace_back(std::move(view));
     }
     return parts;
   }
@@ -217,7 +217,7 @@ class Operating {
     Tensor got, to;
     const auto prepare = prepared([&](const Operation& sent) {
       lands(sent.device);
-      got = Tensor::empty(Extents(sent.shape), sent.dtype, by_device_ ? place_ : Device{});
+      got = Tensor::empty(Extents(sent.shape), sent.dtype, by_device_ ? device_ : Device{});
       to = landing(got);
       return collective::Memory{
           {},
@@ -238,35 +238,35 @@ class Operating {
 
   // Places the result on the device of this tensor.
   void lies_on(const Tensor& tensor) {
-    place_ = tensor.device();
+    device_ = tensor.device();
     operation_.device = detail::made_on(tensor);
     // The handshake decides whether the operand is copied to the host.
     const auto from = member_->communicated_from();
     waits_ =
-        from && place_.kind != Device::cpu && static_cast<std::size_t>(tensor.bytes()) >= *from;
+        from && device_.kind != Device::cpu && static_cast<std::size_t>(tensor.bytes()) >= *from;
     if (waits_) operation_.library = runtime_->collectives()->library();
   }
   // A member without input gets its result on the device of the others.
   void lands(const std::string& device) {
     if (by_device_) {
-      place_ = {Device::cuda, static_cast<int>(*member_->device())};
+      device_ = {Device::cuda, static_cast<int>(*member_->device())};
     } else {
-      place_ = device.empty() ? Device() : detail::landing_of(device);
+      device_ = device.empty() ? Device() : detail::landing_of(device);
     }
   }
   bool stays_there() const { return has_communicator() || waits_; }
   // Connections carry host memory, so device operands are staged through it.
-  bool is_staged() const { return place_.kind != Device::cpu && !by_device_; }
+  bool is_staged() const { return device_.kind != Device::cpu && !by_device_; }
   // The elements as they are sent: contiguous, complete, and where the transport can read them.
   Tensor ready(const Tensor& tensor) const {
     if (!stays_there()) return tensor.to(Device{}).contiguous();
-    if (has_communicator()) check_place(tensor);
+    if (has_communicator()) check_device(tensor);
     Tensor there = tensor.contiguous();
     if (auto finished = detail::finish_elements(there.parts()); !finished)
       fail_to_copy(finished.error());
     return there;
   }
-  void check_place(const Tensor& tensor) const {
+  void check_device(const Tensor& tensor) const {
     const int own = static_cast<int>(*member_->device());
     if (tensor.device() == Device{Device::cuda, own}) return;
     internal::client::refuse("tensor",
@@ -291,7 +291,7 @@ class Operating {
   }
   // Device memory for a result that arrives in host memory, allocated before any byte moves.
   Tensor landing(const Tensor& host) const {
-    return is_staged() ? Tensor::empty(Extents(host.shape()), host.dtype(), place_) : Tensor();
+    return is_staged() ? Tensor::empty(Extents(host.shape()), host.dtype(), device_) : Tensor();
   }
   Tensor landed(Tensor got, Tensor to) {
     if (!is_staged()) return got;
@@ -299,7 +299,7 @@ class Operating {
     if (to.bytes() == 0) return to;
     const auto bytes = bytes_of(got);
     auto copied =
-        detail::copy_to_device(place_.index, bytes, static_cast<std::byte*>(to.mutable_data()));
+        detail::copy_to_device(device_.index, bytes, static_cast<std::byte*>(to.mutable_data()));
     if (!copied) fail_to_copy(copied.error());
     member_->staged(bytes.size());
     return to;
@@ -312,8 +312,8 @@ class Operating {
   // the communicator fails halfway. It is in host memory if the GPU has too little.
   void keep_operand() {
     try {
-      Tensor copy = Tensor::empty(Extents(given_.shape()), given_.dtype(), place_);
-      if (detail::copy_timeout(place_.index, bytes_of(given_),
+      Tensor copy = Tensor::empty(Extents(given_.shape()), given_.dtype(), device_);
+      if (detail::copy_timeout(device_.index, bytes_of(given_),
                                static_cast<std::byte*>(copy.mutable_data()))) {
         operand_ = std::move(copy);
         return;
@@ -327,13 +327,13 @@ class Operating {
   void put_operand_back() {
     auto* const to = static_cast<std::byte*>(kept_in_->mutable_data());
     const auto bytes = bytes_of(*operand_);
-    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(place_.index, bytes, to)
-                                                  : detail::copy_timeout(place_.index, bytes, to));
+    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(device_.index, bytes, to)
+                                                  : detail::copy_timeout(device_.index, bytes, to));
   }
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());
   }
-  // Moves the operand to its place, then allocates memory for the result.
+  // Moves the operand to its device, then allocates memory for the result.
   collective::Prepare prepared(
       std::function<internal::Result<collective::Memory>(const Operation&)> take) {
     return [this, take = std::move(take)](const Operation& agreed,
@@ -356,7 +356,8 @@ class Operating {
     if (!waits_) count_staged();
     collective::Member::Given given;
     if (!waits_) given.operand = input_;
-    if (place_.kind != Device::cpu) given.device_ordinal = static_cast<std::uint32_t>(place_.index);
+    if (device_.kind != Device::cpu)
+      given.device_ordinal = static_cast<std::uint32_t>(device_.index);
     end(member_->run(operation_, given, prepared(std::move(take)), limits_, &journey_));
   }
   void end(std::optional<Refusal> refused) {
@@ -417,7 +418,7 @@ class Operating {
   std::shared_ptr<collective::Member> member_;
   Operation operation_;
   Operation agreed_;
-  Device place_;            // device of the operand and of the result
+  Device device_;           // device of the operand and of the result
   bool waits_ = false;      // the operand is still on its device, and may stay there
   bool by_device_ = false;  // a communicator carries the elements
   collective::Journey journey_;

@@ -57,7 +57,7 @@ const std::shared_ptr<const CallRequest>& beside_request() {
 }
 
 template <auto F, class Argument>
-auto ask(const std::shared_ptr<const Anchor>& actor, const Argument& argument) {
+auto call_on(const std::shared_ptr<const Anchor>& actor, const Argument& argument) {
   using This = TaskEntry<F, false>;
   using Refs = typename This::Refs;
   Anchors<1> results;
@@ -231,7 +231,7 @@ class Creation {
     std::vector<ObjectRef<detail::CollectiveJoined>> refs;
     for (std::size_t rank = 0; rank < actors_.size(); ++rank) {
       request.rank = static_cast<std::uint32_t>(rank);
-      refs.push_back(detail::ask<&detail::collective_join>(actors_[rank].anchor(), request));
+      refs.push_back(detail::call_on<&detail::collective_join>(actors_[rank].anchor(), request));
     }
     auto joined = all(refs, "join");
     for (std::size_t rank = 0; rank < joined.size(); ++rank) {
@@ -309,11 +309,11 @@ class Creation {
         {}};
     std::vector<ObjectRef<std::string>> refs;
     for (const auto& actor : actors_)
-      refs.push_back(detail::ask<&detail::collective_open>(actor.anchor(), request));
+      refs.push_back(detail::call_on<&detail::collective_open>(actor.anchor(), request));
     const auto answers = all(refs, "open its library");
     for (std::size_t rank = 0; rank < answers.size(); ++rank) {
       if (answers[rank].empty()) continue;
-      look_for_the_dead();
+      check_members();
       refuse_transport(rank, answers[rank]);
     }
   }
@@ -335,21 +335,21 @@ class Creation {
         std::chrono::duration_cast<std::chrono::nanoseconds>(left()).count(), std::move(joined)};
     std::vector<ObjectRef<std::string>> refs;
     for (const auto& actor : actors_)
-      refs.push_back(detail::ask<&detail::collective_connect>(actor.anchor(), request));
+      refs.push_back(detail::call_on<&detail::collective_connect>(actor.anchor(), request));
     const auto answers = all(refs, "connect");
     for (std::size_t rank = 0; rank < answers.size(); ++rank) {
       if (answers[rank].empty()) continue;
-      look_for_the_dead();
+      check_members();
       fail({static_cast<int>(rank)}, member(rank) + ": " + answers[rank]);
     }
   }
 
   // If a member cannot be reached by another, it may have died after its reply; then its death is
   // the reported reason.
-  void look_for_the_dead() const {
+  void check_members() const {
     std::vector<ObjectRef<void>> refs;
     for (const auto& actor : actors_) {
-      refs.push_back(detail::ask<&detail::collective_leave>(
+      refs.push_back(detail::call_on<&detail::collective_leave>(
           actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
     }
     const Duration wait_timeout = std::min(left(), Duration(std::chrono::seconds(5)));
@@ -368,7 +368,7 @@ class Creation {
   void leave() const noexcept {
     for (const auto& actor : actors_) {
       try {
-        (void)detail::ask<&detail::collective_leave>(
+        (void)detail::call_on<&detail::collective_leave>(
             actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low});
       } catch (...) {
         // It is dead, or this process leaves its cluster.
@@ -521,7 +521,7 @@ void destroy_collective_group(const CollectiveGroup& group) {
     const auto anchor = handle.lock();
     if (!anchor) continue;
     try {
-      left.push_back(detail::ask<&detail::collective_leave>(anchor, id));
+      left.push_back(detail::call_on<&detail::collective_leave>(anchor, id));
     } catch (const ActorDiedError&) {
       continue;
     }

@@ -40,24 +40,24 @@ std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors,
   const auto limit = static_cast<std::size_t>(options.num_returns);
   const auto deadline = deadline_after(options.timeout);
   std::vector<RawId> ids;
-  std::vector<std::size_t> places;
-  const auto look = [&](std::size_t count, const Deadline& until) {
+  std::vector<std::size_t> positions;
+  const auto check = [&](std::size_t count, const Deadline& until) {
     ids.reserve(count);
     while (ids.size() < count) ids.push_back(require_id(anchors[ids.size()], target));
     const auto ready = target->wait(ids, std::min(limit, count), until, options.fetch_local).take();
-    places.clear();
-    for (std::size_t i = 0; i < std::min(ready.size(), count) && places.size() < limit; ++i) {
-      if (ready[i]) places.push_back(i);
+    positions.clear();
+    for (std::size_t i = 0; i < std::min(ready.size(), count) && positions.size() < limit; ++i) {
+      if (ready[i]) positions.push_back(i);
     }
-    return places.size() == limit;
+    return positions.size() == limit;
   };
   for (const Anchor* anchor : anchors) {
     if (anchor == nullptr) (void)require_id(anchor, target);
   }
   const bool is_found =
-      limit <= few && anchors.size() > few && look(few, std::chrono::steady_clock::time_point());
-  if (!is_found) look(anchors.size(), deadline);
-  return places;
+      limit <= few && anchors.size() > few && check(few, std::chrono::steady_clock::time_point());
+  if (!is_found) check(anchors.size(), deadline);
+  return positions;
 }
 
 std::shared_ptr<const Anchor> put_value(const Outgoing& value, const PutOptions& options) {

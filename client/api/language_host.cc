@@ -118,7 +118,7 @@ std::string_view language_of(std::string_view types) {
 std::string library_build() {
   static const auto* const build = [] {
     const std::string id = build_id(&host_class);
-    // Without an id of the linker, the place of the entries distinguishes most builds.
+    // Without an id of the linker, the address of the entries distinguishes most builds.
     auto state = detail::mix(detail::mix_start, id);
     if (id.empty())
       state = detail::mix(state, detail::Registry::instance().key_of(task_entry).offset);

@@ -51,27 +51,26 @@ std::int64_t custom_units_of(const ResourceRequest& request, const std::string& 
 // True if the bundle has fewer devices than requested, as far as this is known before placement.
 // The fraction of a device that holds a number of bytes, and the bytes of a fraction, depend on the
 // device.
-bool lacks_devices(const ResourceRequest& bundle, const ResourceRequest& asked) {
+bool lacks_devices(const ResourceRequest& bundle, const ResourceRequest& need) {
   const bool by_bytes_alone = bundle.gpu_units == 0 && bundle.gpu_memory_bytes > 0;
-  if (by_bytes_alone) return asked.gpu_units >= internal::Quantity::units_per_one;
-  return asked.gpu_units > bundle.gpu_units;
+  if (by_bytes_alone) return need.gpu_units >= internal::Quantity::units_per_one;
+  return need.gpu_units > bundle.gpu_units;
 }
-bool lacks_device_memory(const ResourceRequest& bundle, const ResourceRequest& asked) {
-  if (asked.gpu_memory_bytes == 0) return false;
+bool lacks_device_memory(const ResourceRequest& bundle, const ResourceRequest& need) {
+  if (need.gpu_memory_bytes == 0) return false;
   if (bundle.gpu_memory_bytes == 0) return bundle.gpu_units == 0;
   // A whole device has at least the requested memory, and the bundle gets the whole device.
   return bundle.gpu_units < internal::Quantity::units_per_one &&
-         asked.gpu_memory_bytes > bundle.gpu_memory_bytes;
+         need.gpu_memory_bytes > bundle.gpu_memory_bytes;
 }
 
 // The first resource of which the bundle has too little; empty if it suffices.
-std::string lacking(const ResourceRequest& bundle, const ResourceRequest& asked) {
-  if (asked.cpu_units > bundle.cpu_units || asked.placing_cpu_units > bundle.cpu_units)
-    return "CPU";
-  if (lacks_devices(bundle, asked)) return "GPU";
-  if (lacks_device_memory(bundle, asked)) return "gpu_memory";
-  if (asked.memory_bytes > bundle.memory_bytes) return "memory";
-  for (const auto& [name, units] : asked.custom_units) {
+std::string lacking(const ResourceRequest& bundle, const ResourceRequest& need) {
+  if (need.cpu_units > bundle.cpu_units || need.placing_cpu_units > bundle.cpu_units) return "CPU";
+  if (lacks_devices(bundle, need)) return "GPU";
+  if (lacks_device_memory(bundle, need)) return "gpu_memory";
+  if (need.memory_bytes > bundle.memory_bytes) return "memory";
+  for (const auto& [name, units] : need.custom_units) {
     if (units > custom_units_of(bundle, name)) return name;
   }
   return {};

@@ -123,13 +123,13 @@ void Registry::add(Entry& entry) {
 
 void Registry::remove(Entry& entry) {
   const internal::MutexLock lock(table_->mutex);
-  const auto place = std::find(table_->entries.begin(), table_->entries.end(), &entry);
-  if (place == table_->entries.end()) return;
-  if (static_cast<std::size_t>(place - table_->entries.begin()) < table_->resolved) {
+  const auto at = std::find(table_->entries.begin(), table_->entries.end(), &entry);
+  if (at == table_->entries.end()) return;
+  if (static_cast<std::size_t>(at - table_->entries.begin()) < table_->resolved) {
     std::erase_if(table_->by_key, [&entry](const auto& row) { return row.second == &entry; });
     --table_->resolved;
   }
-  table_->entries.erase(place);
+  table_->entries.erase(at);
 }
 
 // Callers hold the lock. The declaration is in a public header, which has no annotations.

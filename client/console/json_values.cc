@@ -68,10 +68,10 @@ class Choices {
 };
 
 // Position of the reader or writer, such as "at [3][\"a\"]".
-class Place {
+class JsonPath {
  public:
-  explicit Place(Choices& choices) : choices_(choices) {}
-  Place(const Place* above, std::string step)
+  explicit JsonPath(Choices& choices) : choices_(choices) {}
+  JsonPath(const JsonPath* above, std::string step)
       : choices_(above->choices_),
         above_(above),
         step_(std::move(step)),
@@ -91,7 +91,7 @@ class Place {
   static constexpr int deepest = 256;
 
   Choices& choices_;
-  const Place* above_ = nullptr;
+  const JsonPath* above_ = nullptr;
   std::string step_;
   int depth_ = 0;
 };
@@ -101,20 +101,20 @@ void write_number(mobula::Writer& out, Number number) {
   out.write_bytes(&number, sizeof number);
 }
 
-double double_of(const Json& json, const Place& place) {
+double double_of(const Json& json, const JsonPath& path) {
   if (json.is_number()) return json.get<double>();
   if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (json == "inf") return std::numeric_limits<double>::infinity();
   if (json == "-inf") return -std::numeric_limits<double>::infinity();
-  place.refuse(json, "number");
+  path.refuse(json, "number");
 }
 
 void write_floating(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                    const Place& place) {
-  const double number = double_of(json, place);
+                    const JsonPath& path) {
+  const double number = double_of(json, path);
   if (type.size_bytes == sizeof(float)) {
     if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) {
-      place.refuse(json, "float32: it is too large");
+      path.refuse(json, "float32: it is too large");
     }
     write_number(out, static_cast<float>(number));
   } else if (type.size_bytes == sizeof(double)) {
@@ -135,61 +135,61 @@ bool is_whole(const Json& json) {
 }
 
 void write_integer(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                   const Place& place) {
+                   const JsonPath& path) {
   const auto bits = static_cast<int>(type.size_bytes * 8);
   const bool has_sign = type.number == NumberKind::signed_integer;
   const std::int64_t least = has_sign ? std::numeric_limits<std::int64_t>::min() >> (64 - bits) : 0;
   const std::uint64_t most =
       (std::numeric_limits<std::uint64_t>::max() >> (64 - bits)) >> (has_sign ? 1 : 0);
   const std::string wanted = fmt::format("whole number from {} to {}", least, most);
-  if (!is_whole(json)) place.refuse(json, wanted);
+  if (!is_whole(json)) path.refuse(json, wanted);
   std::uint64_t pattern = 0;
   if (json.is_number_unsigned()) {
     pattern = json.get<std::uint64_t>();
-    if (pattern > most) place.refuse(json, wanted);
+    if (pattern > most) path.refuse(json, wanted);
   } else {
     const auto number = json.is_number_float() ? static_cast<std::int64_t>(json.get<double>())
                                                : json.get<std::int64_t>();
     if (number < least || (number > 0 && static_cast<std::uint64_t>(number) > most))
-      place.refuse(json, wanted);
+      path.refuse(json, wanted);
     pattern = static_cast<std::uint64_t>(number);
   }
   out.write_bytes(&pattern, type.size_bytes);  // little-endian: the low bytes
 }
 
 // Inside a plain value the layout is that of memory, and no padding is added.
-void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place,
+void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const JsonPath& path,
            bool within_plain);
 
 void write_elements(mobula::Writer& out, const Json& json, const TypeDescription& part,
-                    const Place& place, bool within_plain) {
+                    const JsonPath& path, bool within_plain) {
   for (std::size_t i = 0; i < json.size(); ++i) {
-    write(out, json[i], part, Place(&place, fmt::format("[{}]", i)), within_plain);
+    write(out, json[i], part, JsonPath(&path, fmt::format("[{}]", i)), within_plain);
   }
 }
 
-void require_array(const Json& json, std::size_t size, const Place& place) {
+void require_array(const Json& json, std::size_t size, const JsonPath& path) {
   if (json.is_array() && json.size() == size) return;
-  place.refuse(json, fmt::format("array of {} elements", size));
+  path.refuse(json, fmt::format("array of {} elements", size));
 }
 
 // Members and parts in sequence.
-void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const Place& place,
+void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const JsonPath& path,
                 bool within_plain) {
   if (parts.empty()) {
-    if (!json.is_null() && json != Json::array()) place.refuse(json, "null or []");
+    if (!json.is_null() && json != Json::array()) path.refuse(json, "null or []");
     return write_number(out, std::uint8_t{0});
   }
   if (json.is_object()) {
-    place.refuse(
+    path.refuse(
         json, fmt::format(
                   "array of {} elements, in the order of the members ({}): a program does not know "
                   "the names of members, but for types with MSGPACK_DEFINE_MAP",
                   parts.size(), joined(parts)));
   }
-  require_array(json, parts.size(), place);
+  require_array(json, parts.size(), path);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    write(out, json[i], *parts[i], Place(&place, fmt::format("[{}]", i)), within_plain);
+    write(out, json[i], *parts[i], JsonPath(&path, fmt::format("[{}]", i)), within_plain);
   }
 }
 
@@ -199,54 +199,54 @@ void align_block(mobula::Writer& out, const TypeDescription& element, std::size_
 }
 
 void write_block(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                 const Place& place) {
+                 const JsonPath& path) {
   const TypeDescription& element = *parts_of(type).front();
   if (type.is_text) {
-    if (!json.is_string()) place.refuse(json, "text; text is written \"like this\"");
+    if (!json.is_string()) path.refuse(json, "text; text is written \"like this\"");
     const auto& text = json.get_ref<const std::string&>();
     out.write_count(text.size());
     align_block(out, element, text.size());
     return out.write_bytes(text.data(), text.size());
   }
-  if (!json.is_array()) place.refuse(json, "array");
+  if (!json.is_array()) path.refuse(json, "array");
   out.write_count(json.size());
   align_block(out, element, json.size());
-  write_elements(out, json, element, place, true);
+  write_elements(out, json, element, path, true);
 }
 
 void write_association(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                       const Place& place) {
+                       const JsonPath& path) {
   const TypeDescription& element = *parts_of(type).front();
   const bool takes_object = type.is_map && parts_of(element).front()->is_text;
   if (takes_object && json.is_object()) {
     const Parts pair = parts_of(element);
     out.write_count(json.size());
     for (const auto& [key, value] : json.items()) {
-      const Place at(&place, "[\"" + key + "\"]");
+      const JsonPath at(&path, "[\"" + key + "\"]");
       write(out, Json(key), *pair[0], at, false);
       write(out, value, *pair[1], at, false);
     }
     return;
   }
   if (!json.is_array())
-    place.refuse(json, takes_object ? "object" : type.is_map ? "array of [key, value]" : "array");
+    path.refuse(json, takes_object ? "object" : type.is_map ? "array of [key, value]" : "array");
   out.write_count(json.size());
-  write_elements(out, json, element, place, false);
+  write_elements(out, json, element, path, false);
 }
 
 // Writes the first alternative that fits. An alternative that contains the variant itself at the
 // same JSON position does not fit, because the recursion would not end.
 void write_variant(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                   const Place& place) {
+                   const JsonPath& path) {
   const Parts parts = parts_of(type);
-  Choices& choices = place.choices();
+  Choices& choices = path.choices();
   auto chosen = choices.find(json, type);
   if (!chosen) {
     choices.set(json, type, Choices::none);
     for (std::size_t i = 0; i < parts.size() && !chosen; ++i) {
       try {
         mobula::Writer trial;
-        write(trial, json, *parts[i], place, false);
+        write(trial, json, *parts[i], path, false);
         chosen = i;
       } catch (const Misfit&) {
       }
@@ -256,29 +256,29 @@ void write_variant(mobula::Writer& out, const Json& json, const TypeDescription&
   if (!chosen || *chosen == Choices::none) {
     std::string wanted;
     for (const auto* part : parts) wanted += (wanted.empty() ? "" : ", ") + type_text(*part);
-    place.refuse(json, "value of any of " + wanted);
+    path.refuse(json, "value of any of " + wanted);
   }
   write_number(out, static_cast<std::uint32_t>(*chosen));
-  write(out, json, *parts[*chosen], place, false);
+  write(out, json, *parts[*chosen], path, false);
 }
 
 void write_time(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                const Place& place) {
+                const JsonPath& path) {
   const TypeDescription& ticks = *parts_of(type).front();
-  const double count = double_of(json, place) / type.tick_s;
-  if (ticks.number == NumberKind::floating) return write(out, Json(count), ticks, place, false);
-  if (!(std::abs(count) < 0x1p62)) place.refuse(json, "time that fits");
-  write(out, Json(std::llround(count)), ticks, place, false);
+  const double count = double_of(json, path) / type.tick_s;
+  if (ticks.number == NumberKind::floating) return write(out, Json(count), ticks, path, false);
+  if (!(std::abs(count) < 0x1p62)) path.refuse(json, "time that fits");
+  write(out, Json(std::llround(count)), ticks, path, false);
 }
 
 void write_array(mobula::Writer& out, const Json& json, const TypeDescription& type,
-                 const Place& place, bool within_plain) {
-  require_array(json, type.count, place);
+                 const JsonPath& path, bool within_plain) {
+  require_array(json, type.count, path);
   const TypeDescription& element = *parts_of(type).front();
   if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment)
     out.align_to(detail::block_alignment);
   if (type.count == 0) return write_number(out, std::uint8_t{0});
-  write_elements(out, json, element, place, within_plain || type.is_plain);
+  write_elements(out, json, element, path, within_plain || type.is_plain);
 }
 
 // Types with MSGPACK_DEFINE are stored as msgpack, which maps to JSON: _MAP types are objects of
@@ -291,45 +291,45 @@ void write_msgpack(mobula::Writer& out, const Json& json) {
   out.write_bytes(bytes.data(), bytes.size());
 }
 
-void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place,
+void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const JsonPath& path,
            bool within_plain) {
   out.enter();
   switch (type.shape) {
     case Shape::boolean:
-      if (!json.is_boolean()) place.refuse(json, "true or false");
+      if (!json.is_boolean()) path.refuse(json, "true or false");
       write_number(out, static_cast<std::uint8_t>(json.get<bool>() ? 1 : 0));
       break;
     case Shape::number:
       if (type.number == NumberKind::floating)
-        write_floating(out, json, type, place);
+        write_floating(out, json, type, path);
       else
-        write_integer(out, json, type, place);
+        write_integer(out, json, type, path);
       break;
-    case Shape::enumeration: write(out, json, *parts_of(type).front(), place, within_plain); break;
+    case Shape::enumeration: write(out, json, *parts_of(type).front(), path, within_plain); break;
     case Shape::complex_number: {
       const Parts part = parts_of(type);
-      write_each(out, json, {part.front(), part.front()}, place, within_plain);
+      write_each(out, json, {part.front(), part.front()}, path, within_plain);
       break;
     }
     case Shape::optional:
     case Shape::unique_pointer:
       write_number(out, static_cast<std::uint8_t>(json.is_null() ? 0 : 1));
-      if (!json.is_null()) write(out, json, *parts_of(type).front(), place, false);
+      if (!json.is_null()) write(out, json, *parts_of(type).front(), path, false);
       break;
-    case Shape::variant: write_variant(out, json, type, place); break;
-    case Shape::tuple: write_each(out, json, parts_of(type), place, false); break;
-    case Shape::array: write_array(out, json, type, place, within_plain); break;
-    case Shape::duration: write_time(out, json, type, place); break;
-    case Shape::time_point: write(out, json, *parts_of(type).front(), place, false); break;
-    case Shape::block: write_block(out, json, type, place); break;
+    case Shape::variant: write_variant(out, json, type, path); break;
+    case Shape::tuple: write_each(out, json, parts_of(type), path, false); break;
+    case Shape::array: write_array(out, json, type, path, within_plain); break;
+    case Shape::duration: write_time(out, json, type, path); break;
+    case Shape::time_point: write(out, json, *parts_of(type).front(), path, false); break;
+    case Shape::block: write_block(out, json, type, path); break;
     case Shape::sequence:
-      if (!json.is_array()) place.refuse(json, "array");
+      if (!json.is_array()) path.refuse(json, "array");
       out.write_count(json.size());
-      write_elements(out, json, *parts_of(type).front(), place, false);
+      write_elements(out, json, *parts_of(type).front(), path, false);
       break;
-    case Shape::association: write_association(out, json, type, place); break;
-    case Shape::plain_struct: write_each(out, json, parts_of(type), place, true); break;
-    case Shape::members: write_each(out, json, parts_of(type), place, false); break;
+    case Shape::association: write_association(out, json, type, path); break;
+    case Shape::plain_struct: write_each(out, json, parts_of(type), path, true); break;
+    case Shape::members: write_each(out, json, parts_of(type), path, false); break;
     case Shape::custom:
       if (!type.is_msgpack) throw Misfit(why_no_json(type));
       write_msgpack(out, json);
@@ -519,7 +519,7 @@ class JsonValue final : public detail::Outgoing {
 
  private:
   void fill(mobula::Writer& out) const override {
-    console::write(out, json_, type_, Place(choices_), false);
+    console::write(out, json_, type_, JsonPath(choices_), false);
   }
   const Json& json_;
   const TypeDescription& type_;

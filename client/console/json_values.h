@@ -18,7 +18,7 @@ namespace mobula::internal::runtime::console {
 
 using Json = nlohmann::ordered_json;
 
-// The value, ready to be passed to a call. invalid_argument names the place within `json` and what
+// The value, ready to be passed to a call. invalid_argument names the path within `json` and what
 // belongs there. `json` and `type` are borrowed for as long as the value lives.
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
                                                          const detail::TypeDescription& type);

@@ -46,20 +46,20 @@ struct ObjectChanged {
   MOBULA_FIELDS(object);
   friend bool operator==(const ObjectChanged&, const ObjectChanged&) = default;
 };
-// Reply to ReserveRoom. With a payload, or with the location of a mapped value, the shell writes
+// Reply to ReserveSpace. With a payload, or with the location of a mapped value, the shell writes
 // the value into the reserved memory itself and reports ValueWritten.
-struct RoomMade {
+struct SpaceReserved {
   ObjectId object;
-  SlabRange place;
+  SlabRange location;
   Payload payload;
   RefRecords contained;  // refs in the payload
   bool is_error = false;
   std::optional<Failure> failure;
   SlabRange copy_of;  // location of the value in the store of a dead agent
-  MOBULA_FIELDS(object, place, payload, contained, is_error, failure, copy_of);
-  friend bool operator==(const RoomMade&, const RoomMade&) = default;
+  MOBULA_FIELDS(object, location, payload, contained, is_error, failure, copy_of);
+  friend bool operator==(const SpaceReserved&, const SpaceReserved&) = default;
 };
-// The owner holds a value that was written after ReserveRoom. Other processes may learn of it now.
+// The owner holds a value that was written after ReserveSpace. Other processes may learn of it now.
 struct ValueSealed {
   ObjectId object;
   MOBULA_FIELDS(object);
@@ -75,11 +75,11 @@ struct HeadAnswered {
   friend bool operator==(const HeadAnswered&, const HeadAnswered&) = default;
 };
 // The process no longer reads at this location. The mapping is released with its last view.
-struct DropPlace {
+struct DropLocation {
   ObjectId object;
-  SlabRange place;
-  MOBULA_FIELDS(object, place);
-  friend bool operator==(const DropPlace&, const DropPlace&) = default;
+  SlabRange location;
+  MOBULA_FIELDS(object, location);
+  friend bool operator==(const DropLocation&, const DropLocation&) = default;
 };
 // One warning line for the user of the driver.
 struct Warn {
@@ -112,8 +112,8 @@ struct ObjectReported {
   friend bool operator==(const ObjectReported&, const ObjectReported&) = default;
 };
 
-using Command = std::variant<SendToAgent, SendToExecutor, CloseStream, ObjectChanged, RoomMade,
-                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream,
+using Command = std::variant<SendToAgent, SendToExecutor, CloseStream, ObjectChanged, SpaceReserved,
+                             ValueSealed, HeadAnswered, DropLocation, Warn, HandedOver, OpenStream,
                              TensorUnneeded, SubmittedDone, ObjectReported>;
 
 }  // namespace mobula::internal::client

@@ -192,8 +192,8 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
                    : "its bytes are on their way from another node";
   }
   const auto small = dispatcher_.compact().find(id);
-  const auto looked_at = small ? std::optional(dispatcher_.compact().look(*small)) : std::nullopt;
-  const auto* task = looked_at ? &*looked_at : tasks_.find(row->creator);
+  const auto expanded = small ? std::optional(dispatcher_.compact().row_at(*small)) : std::nullopt;
+  const auto* task = expanded ? &*expanded : tasks_.find(row->creator);
   if (task == nullptr && !row->owned) return "its owner has not finished it";
   if (task == nullptr) return groups_.why_pending(id);
   const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
@@ -254,7 +254,7 @@ std::string ClientCore::awaited_placement(ObjectId id) const {
   const auto* row = objects_.object(id);
   if (row == nullptr || row->ready) return {};
   const auto small = dispatcher_.compact().find(id);
-  const auto in_queue = small ? std::optional(dispatcher_.compact().look(*small)) : std::nullopt;
+  const auto in_queue = small ? std::optional(dispatcher_.compact().row_at(*small)) : std::nullopt;
   const auto* task = in_queue ? &*in_queue : tasks_.find(row->creator);
   if (task == nullptr) {
     const auto group = groups_.awaited_by(id);

@@ -117,7 +117,7 @@ class ClientCore final {
   void on(const CancelChildren& event) { tasks_.on(event); }
   void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event) { actors_.on(event); }
-  void on(const AskHead& event) { actors_.on(event); }
+  void on(const QueryHead& event) { actors_.on(event); }
   void on(const SubmitGroup& event) { groups_.on(event); }
   void on(const AwaitGroup& event) { groups_.on(event); }
   void on(const EndGroup& event) { groups_.on(event); }

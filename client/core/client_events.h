@@ -91,10 +91,10 @@ struct KillActor {
 };
 
 // A request to the head (FindActor, ReadState). HeadAnswered is the reply.
-struct AskHead {
+struct QueryHead {
   ProcessToHead question;
   MOBULA_FIELDS(question);
-  friend bool operator==(const AskHead&, const AskHead&) = default;
+  friend bool operator==(const QueryHead&, const QueryHead&) = default;
 };
 
 // These refs leave in results of a call from `owner`, whose home is `home`, and this process may
@@ -154,9 +154,9 @@ struct Tick {
 };
 
 using Event =
-    std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom, ValueWritten,
+    std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveSpace, ValueWritten,
                  RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject, CancelChildren,
-                 KillActor, AskHead, PinRefs, UnpinRefs, Attached, AgentLost, ReceivedFromAgent,
+                 KillActor, QueryHead, PinRefs, UnpinRefs, Attached, AgentLost, ReceivedFromAgent,
                  ReceivedFromExecutor, StreamEnded, Tick, HandOver, ValueUnreadable, SubmitGroup,
                  AwaitGroup, EndGroup, UnwantObject, KeepTensor, ElementsLost, BorrowRefs,
                  EndBorrow, AwaitSubmitted, ErrorRead, AbandonWrite, BlockedOn, SubscribeObject,

@@ -133,8 +133,8 @@ Answer<bool> ProcessRuntime::wait_for_report(const detail::Deadline& deadline,
 // ---- submitting --------------------------------------------------------------------------------
 
 // `more`: bytes that the call is about to store. A single call may exceed the limit.
-detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block,
-                                           std::int64_t more) {
+detail::Done ProcessRuntime::wait_for_budget(ProcessEngine::Lock& lock, bool block,
+                                             std::int64_t more) {
   const auto used = [&] { return engine_->core().pending_bytes() + submitting_bytes_; };
   const auto fits = [&] {
     return used() + more <= options_.max_pending_bytes || (more > 0 && used() == 0);
@@ -296,7 +296,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
   };
   std::vector<bool> ready(objects.size(), false), wanted;
   std::size_t count = 0;
-  const auto look = [&] {
+  const auto poll = [&] {
     for (std::size_t i = 0; i < objects.size() && count < num_returns; ++i) {
       if (ready[i] || !is_ready(objects[i])) continue;
       ready[i] = true;
@@ -310,7 +310,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     return count >= num_returns;
   };
   // In most calls the first few are ready, and the others need no fetch.
-  if (look()) return ready;
+  if (poll()) return ready;
   wanted.resize(objects.size());
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const ObjectId object(bits(objects[i]));
@@ -329,7 +329,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
   };
   const auto needed = num_returns >= objects.size() ? objects : std::span<const RawId>();
   const auto waited =
-      blocking_wait(lock, {"wait", reason, {}, needed, objects}, deadline, std::ref(look));
+      blocking_wait(lock, {"wait", reason, {}, needed, objects}, deadline, std::ref(poll));
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (wanted[i]) engine_->unwant(ObjectId(bits(objects[i])));
   }

@@ -53,7 +53,7 @@ void CalleeHalf::open() {
 void CalleeHalf::received_from_agent(const AgentToProcess& message) {
   if (!open_) return early_messages_.push_back(message);
   if (const auto* end = std::get_if<EndExecutor>(&message))
-    return events_.add(executor::EndAsked{end->graceful, end->stores, end->orderly});
+    return events_.add(executor::EndRequested{end->graceful, end->stores, end->orderly});
   if (const auto* over = std::get_if<OverShare>(&message))
     return events_.add(executor::ShareExceeded{over->text});
   if (const auto* dead = std::get_if<PeersDead>(&message)) {

@@ -18,14 +18,14 @@ Result<void> CallerHalf::record(const RecordOptions& options, const std::string&
 
 // ---- commands ----------------------------------------------------------------------------------
 
-void CallerHalf::carry_out(RoomMade&& room) {
-  if (room.failure || (room.payload.empty() && room.copy_of.slab == 0)) {
-    const ObjectId object = room.object;
-    rooms_.insert_or_assign(object, std::move(room));
-  } else if (mappings_.fill(room)) {
-    events_.add(ValueWritten{room.object, room.is_error, std::move(room.contained)});
+void CallerHalf::carry_out(SpaceReserved&& space) {
+  if (space.failure || (space.payload.empty() && space.copy_of.slab == 0)) {
+    const ObjectId object = space.object;
+    reserved_.insert_or_assign(object, std::move(space));
+  } else if (mappings_.fill(space)) {
+    events_.add(ValueWritten{space.object, space.is_error, std::move(space.contained)});
   } else {
-    events_.add(ValueUnreadable{room.object});
+    events_.add(ValueUnreadable{space.object});
   }
 }
 
@@ -64,9 +64,9 @@ void CallerHalf::fetched(ObjectId object) {
 // ---- storage and replies -----------------------------------------------------------------------
 
 Result<std::span<std::byte>> CallerHalf::take_reserved(ObjectId object, std::int64_t size_bytes) {
-  const RoomMade room = std::move(rooms_.extract(object).mapped());
-  if (room.failure) return *room.failure;
-  return mappings_.reserved(room.place, size_bytes);
+  const SpaceReserved space = std::move(reserved_.extract(object).mapped());
+  if (space.failure) return *space.failure;
+  return mappings_.reserved(space.location, size_bytes);
 }
 
 std::uint64_t CallerHalf::expect_reply(ProcessToHead& question) {
@@ -89,7 +89,7 @@ std::optional<FindActorReply> CallerHalf::take_found(ActorId wanted) {
 void CallerHalf::release_name(FindActor question) {
   if (name_release_ == 0) name_release_ = next_request_++;
   question.request = name_release_;
-  events_.add(AskHead{std::move(question)});
+  events_.add(QueryHead{std::move(question)});
 }
 
 }  // namespace mobula::internal::client

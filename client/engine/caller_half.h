@@ -47,10 +47,10 @@ class CallerHalf {
   // ---- commands of the core
   // A payload is small and is written at once. A mapped value is copied at once, because no other
   // process can copy it. In other cases a thread waits for the memory.
-  void carry_out(RoomMade&& command);
+  void carry_out(SpaceReserved&& command);
   void carry_out(const ValueSealed& command);
   void carry_out(HandedOver&& command) { handed_over_ = std::move(command); }
-  void carry_out(const DropPlace& command) { mappings_.drop_view(command.object); }
+  void carry_out(const DropLocation& command) { mappings_.drop_view(command.object); }
   // Any reply of the head, but no request.
   void carry_out(HeadAnswered&& command);
 
@@ -68,8 +68,8 @@ class CallerHalf {
   }
 
   // ---- storage
-  // True if the reply to ReserveRoom arrived.
-  bool has_reply(ObjectId object) const { return rooms_.contains(object); }
+  // True if the reply to ReserveSpace arrived.
+  bool has_reply(ObjectId object) const { return reserved_.contains(object); }
   // Takes the reply; the object must have one.
   Result<std::span<std::byte>> take_reserved(ObjectId object, std::int64_t size_bytes);
   void expect_sealed(ObjectId object) { sealed_[object] = false; }
@@ -89,7 +89,7 @@ class CallerHalf {
   bool found_instead(ActorId wanted) const { return found_.at(wanted).has_value(); }
   // Ends the expectation. The caller owns one reference to the handle of the actor in the report.
   std::optional<FindActorReply> take_found(ActorId wanted);
-  // Asks the head to take the name from an actor that exits. A repeated call resends the request.
+  // Requests that the head takes the name from an actor that exits. A repeated call resends it.
   // NameReleased of the callee follows.
   void release_name(FindActor question);
   // The job's admission by the head, or its rejection. Empty until the head replies.
@@ -100,7 +100,7 @@ class CallerHalf {
   ClientCore core_;
   std::unique_ptr<Recorder> recorder_;
   ObjectMappings mappings_;
-  std::map<ObjectId, RoomMade> rooms_;
+  std::map<ObjectId, SpaceReserved> reserved_;
   std::map<ObjectId, bool> sealed_;  // awaited seals
   std::uint64_t next_request_ = 1;
   std::uint64_t name_release_ = 0;  // number of the request of release_name; 0: not sent

@@ -6,7 +6,7 @@ namespace mobula::internal::client {
 namespace {
 
 // Every n-th check also inspects objects after the first unfinished one.
-constexpr std::uint32_t checks_per_look_ahead = 16;
+constexpr std::uint32_t checks_per_fetch_ahead = 16;
 
 bool is_inline(const ObjectRow& row) {
   return row.ready && !(row.value->in_store && row.value->bytes.empty());
@@ -58,10 +58,10 @@ bool GetBatch::complete() {
   }
   if (closed_ || size_ == objects_.size()) return true;
   if (whole_) return false;
-  const bool look_ahead = size_ != before || checks_++ % checks_per_look_ahead == 0;
+  const bool fetches_ahead = size_ != before || checks_++ % checks_per_fetch_ahead == 0;
   const ObjectRow* next = engine_.core().object(objects_[size_]);
   const bool fetchable = next != nullptr && (next->ready || !next->owned);
-  if (look_ahead || (fetchable && held_[size_] == 0)) fetch_ahead();
+  if (fetches_ahead || (fetchable && held_[size_] == 0)) fetch_ahead();
   return false;
 }
 

@@ -175,9 +175,9 @@ Result<void> LocalTensors::prepare() {
              const auto held = engine_.lock();
              if (ending_) return;
              const auto device_ordinal =
-                 elements.place.on_host()
+                 elements.location.on_host()
                      ? std::nullopt
-                     : options_.gpus->ordinal_of(to_string(elements.place.device));
+                     : options_.gpus->ordinal_of(to_string(elements.location.device));
              to_store_.push_back({object, elements.bytes,
                                   device_ordinal ? static_cast<int>(*device_ordinal) : on_host,
                                   std::move(owner)});

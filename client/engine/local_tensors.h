@@ -78,7 +78,7 @@ class LocalTensors {
   bool unneeded(ObjectId object);
   // These processes will never send a message again.
   void peers_died(const std::vector<ProcessId>& processes);
-  TransfersReply reply_to(const TransfersRequest& asked) const;
+  TransfersReply reply_to(const TransfersRequest& query) const;
   // The head may be a new one.
   void head_connected();
   // The store was lost with the agent of the node, and the store of its successor is empty. Tensors

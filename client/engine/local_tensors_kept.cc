@@ -51,7 +51,7 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
     uuid = own.uuid;
     if (const auto file = own.arena->file_of(bytes.data()))
       elements = region_of(own.context->uuid(), bytes, *file);
-    elements.place = {MemoryKind::device, own.context->uuid()};
+    elements.location = {MemoryKind::device, own.context->uuid()};
   } else if (exchange_->arena()) {
     elements.file = exchange_->arena()->file_of(bytes);
   }
@@ -85,7 +85,7 @@ detail::TensorStorage::Hold LocalTensors::hold_for_readers(const detail::Include
            "referred to (tensor " +
            object.brief() + ")";
   };
-  return preference.sharing == ElementSharing::alias ? memory.storage->look_on(memory.range, reader)
+  return preference.sharing == ElementSharing::alias ? memory.storage->alias(memory.range, reader)
                                                      : memory.storage->hold(memory.range, reader);
 }
 

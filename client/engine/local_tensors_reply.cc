@@ -12,9 +12,9 @@ constexpr Duration counts_report_delay = 1s;
 }  // namespace
 
 // Tensors in the store are on their way to the node, and its agent reports them.
-TransfersReply LocalTensors::reply_to(const TransfersRequest& asked) const {
+TransfersReply LocalTensors::reply_to(const TransfersRequest& query) const {
   const Time now = monotonic_now();
-  transfer::TransferReplyBuilder answer(asked);
+  transfer::TransferReplyBuilder answer(query);
   if (answer.includes_under_way()) {
     for (const auto& row :
          exchange_ ? exchange_->under_way() : std::vector<exchange::TensorProgress::Row>{}) {
@@ -50,7 +50,7 @@ void LocalTensors::note_of_group(TransferRecord record) {
 }
 
 void LocalTensors::hand_on_counts() {
-  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{log_.counted()});
+  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(QueryHead{log_.counted()});
 }
 
 // Logs a value from the store that was made on a device.

@@ -53,21 +53,21 @@ std::optional<Failure> LocalTensors::write_held(ProcessEngine::Lock& lock, const
                                                 std::int64_t size) {
   const auto& core = engine_.core();
   const Time until = monotonic_now() + capacity_timeout;
-  auto room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
-  while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until &&
+  auto space = engine_.reserve(lock, what.object, size, core.options().process, core.node());
+  while (!space && space.error().code == ErrorCode::resource_exhausted && monotonic_now() < until &&
          !ending_) {
     engine_.wait(lock, monotonic_now() + capacity_retry_backoff, [this] { return ending_; });
-    room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
+    space = engine_.reserve(lock, what.object, size, core.options().process, core.node());
   }
-  if (!room)
-    return room.error().code == ErrorCode::already_exists ? std::nullopt
-                                                          : std::optional(room.error());
+  if (!space)
+    return space.error().code == ErrorCode::already_exists ? std::nullopt
+                                                           : std::optional(space.error());
   lock.unlock();
   Result<void> copied;
   if (what.device == on_host) {
-    std::memcpy(room->data(), what.bytes.data(), what.bytes.size());
+    std::memcpy(space->data(), what.bytes.data(), what.bytes.size());
   } else {
-    copied = detail::copy_to_host(what.device, what.bytes, room->data());
+    copied = detail::copy_to_host(what.device, what.bytes, space->data());
   }
   lock.lock();
   engine_.seal(lock, what.object, !copied, {}, true);

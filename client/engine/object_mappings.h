@@ -33,17 +33,17 @@ class ObjectMappings {
 
   // ---- objects that this process writes
   // Errors: unavailable.
-  Result<std::span<std::byte>> reserved(const SlabRange& place, std::int64_t size_bytes);
+  Result<std::span<std::byte>> reserved(const SlabRange& location, std::int64_t size_bytes);
   // Writes the payload, or copies the mapped value, into the reserved memory. False if the value is
   // not mapped here.
-  bool fill(const RoomMade& room);
+  bool fill(const SpaceReserved& space);
 
   // ---- objects that this process reads
   std::optional<SlabView> view(ObjectId object) const;
   void drop_view(ObjectId object) { readable_.erase(object); }
 
  private:
-  std::span<const std::byte> mapped_bytes(ObjectId object, const SlabRange& place) const;
+  std::span<const std::byte> mapped_bytes(ObjectId object, const SlabRange& location) const;
 
   std::map<std::uint64_t, WritableSlab> writable_;
   FreshPages fresh_pages_;  // populates the pages of writable slabs

@@ -38,7 +38,7 @@ std::string why_not_placed(ProcessEngine& engine, ProcessEngine::Lock& lock,
   const std::string awaited = engine.core().awaited_placement(ObjectId(bits(*first)));
   if (awaited.empty()) return {};
   const auto answer =
-      engine.ask(lock, ReadState{0, "explain", awaited}, monotonic_now() + head_timeout);
+      engine.query(lock, ReadState{0, "explain", awaited}, monotonic_now() + head_timeout);
   const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
   if (read == nullptr || !read->error.empty()) return {};
   const auto json = Json::parse(read->json, nullptr, false);

@@ -254,15 +254,15 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
       if (callee_) callee_->object_changed();
       owner_.object_changed();
       notify();
-    } else if (auto* room = std::get_if<RoomMade>(&command)) {
-      caller_.carry_out(std::move(*room));
+    } else if (auto* space = std::get_if<SpaceReserved>(&command)) {
+      caller_.carry_out(std::move(*space));
       notify();
     } else if (const auto* sealed = std::get_if<ValueSealed>(&command)) {
       caller_.carry_out(*sealed);
       notify();
     } else if (auto* answer = std::get_if<HeadAnswered>(&command)) {
       carry_out(std::move(*answer));
-    } else if (const auto* drop = std::get_if<DropPlace>(&command)) {
+    } else if (const auto* drop = std::get_if<DropLocation>(&command)) {
       caller_.carry_out(*drop);
     } else if (auto* unneeded = std::get_if<TensorUnneeded>(&command)) {
       if (tensors_ == nullptr || !tensors_->unneeded(unneeded->object)) continue;
@@ -352,7 +352,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     NodeId home,
                                                     const std::function<bool()>& abandoned) {
   if (in_callback()) return callback_failure("storing a value above 64 KiB");
-  step(ReserveRoom{object, size_bytes, owner, home});
+  step(ReserveSpace{object, size_bytes, owner, home});
   const auto interrupted = [&] { return abandoned && detail::interrupted(); };
   const auto answered = [&] { return caller_.has_reply(object) || interrupted(); };
   // An agent with free memory replies before this deadline, also if the task was cancelled and
@@ -385,48 +385,48 @@ void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, RefRecords 
 // The latest spans that fit into one reply of a few hundred KiB.
 void ProcessEngine::tell_last_spans() {
   constexpr std::uint64_t last_spans = 2048;
-  SpansRequest asked;
-  asked.limit = last_spans;
-  add_spans(asked);
+  SpansRequest query;
+  query.limit = last_spans;
+  add_spans(query);
   if (auto failures = core().unreported_failures(); !failures.tasks.empty())
-    events_.add(AskHead{std::move(failures)});
-  if (auto use = core().unreported_use(); !use.rows.empty()) events_.add(AskHead{std::move(use)});
+    events_.add(QueryHead{std::move(failures)});
+  if (auto use = core().unreported_use(); !use.rows.empty()) events_.add(QueryHead{std::move(use)});
   settle();
 }
 
-void ProcessEngine::add_spans(const SpansRequest& asked) {
+void ProcessEngine::add_spans(const SpansRequest& query) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   SpanAnswer answer(monotonic_now(),
-                    std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
+                    std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), query);
   answer.add(core().owned_calls());
   if (callee_) answer.add_ran(callee_->ran());
   TransfersRequest transfers;
-  transfers.limit = asked.limit;
+  transfers.limit = query.limit;
   if (tensors_ != nullptr) answer.add(tensors_->reply_to(transfers));
   SpansReply reply = answer.take();
   const bool nothing = reply.ran.empty() && reply.owned.empty() && reply.transfers.empty();
-  if (asked.request == 0 && nothing) return;
-  events_.add(AskHead{std::move(reply)});
+  if (query.request == 0 && nothing) return;
+  events_.add(QueryHead{std::move(reply)});
 }
 
 void ProcessEngine::carry_out(HeadAnswered&& command) {
-  if (const auto* asked = std::get_if<SpansRequest>(&command.answer)) return add_spans(*asked);
-  const auto* asked = std::get_if<TransfersRequest>(&command.answer);
-  if (asked == nullptr) {
+  if (const auto* query = std::get_if<SpansRequest>(&command.answer)) return add_spans(*query);
+  const auto* query = std::get_if<TransfersRequest>(&command.answer);
+  if (query == nullptr) {
     caller_.carry_out(std::move(command));
     return notify();
   }
   TransfersReply none;
-  none.request = asked->request;
+  none.request = query->request;
   none.knows_under_way = true;
-  events_.add(AskHead{tensors_ != nullptr ? tensors_->reply_to(*asked) : std::move(none)});
+  events_.add(QueryHead{tensors_ != nullptr ? tensors_->reply_to(*query) : std::move(none)});
 }
 
-Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,
-                                         std::optional<Time> deadline) {
+Result<HeadToProcess> ProcessEngine::query(Lock& lock, ProcessToHead question,
+                                           std::optional<Time> deadline) {
   if (in_callback()) return callback_failure("asking the head");
   const std::uint64_t request = caller_.expect_reply(question);
-  step(AskHead{std::move(question)});
+  step(QueryHead{std::move(question)});
   wait(lock, deadline, [&] { return caller_.has_reply(request) || detail::interrupted(); });
   auto answer = caller_.take_reply(request);
   if (answer) return std::move(*answer);

@@ -145,7 +145,7 @@ class ProcessEngine {
 
   // Sends a request to the head, with a number, and blocks until the reply or the deadline.
   // `cancelled` after an interruption of this thread.
-  Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
+  Result<HeadToProcess> query(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
 
   // ---- any thread -----------------------------------------------------------------------------
   EventLoop& loop() { return sockets_->loop(); }
@@ -229,7 +229,7 @@ class ProcessEngine {
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void stream_over(PeerHandle peer, std::string rejection = {});
   void tell_peer(PeerHandle peer, const Bytes& frame);
-  void add_spans(const SpansRequest& asked);
+  void add_spans(const SpansRequest& query);
 
   const EngineOptions options_;
   EngineOwner& owner_;
@@ -248,7 +248,7 @@ class ProcessEngine {
   // Guarded by mutex_.
   mutable Mutex mutex_;
   LocalTensors* tensors_ = nullptr;
-  CondVar changed_;  // followers wait for an object, an answer, or room
+  CondVar changed_;  // followers wait for an object, an answer, or budget
   StepEvents events_;
   CallerHalf caller_;
   const std::unique_ptr<CalleeHalf> callee_;  // null in a driver

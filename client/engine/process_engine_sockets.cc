@@ -67,7 +67,7 @@ void ProcessEngine::turn(Lock& lock, Doorbell* bell, const SpinBudget* page, Dur
   lock.unlock();
   if (send) flush();
   if (bell != nullptr) {
-    if (has_rings) (void)leader_sleep_.look(*bell, page);
+    if (has_rings) (void)leader_sleep_.spin(*bell, page);
     bell->announce(Doorbell::Sleep::on_event);
     if (bell->rung()) at_most = Duration(0);
   }

@@ -79,7 +79,7 @@ detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, 
   }
   if (puts.bytes > 0) {
     auto lock = engine_->lock();
-    if (auto failed = wait_for_room(lock, block, puts.bytes)) return failed;
+    if (auto failed = wait_for_budget(lock, block, puts.bytes)) return failed;
     submitting_bytes_ += puts.bytes;
   }
   const auto context = task();
@@ -186,7 +186,7 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
   const auto context = task();
   auto lock = engine_->lock();
   if (puts.bytes == 0) {
-    if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
+    if (auto failed = wait_for_budget(lock, submission.request->block_on_limit)) return *failed;
   }
   const auto& request = *submission.request;
   const auto name = name_hash(submission.types, submission.function_name, submission.results.size(),
@@ -234,7 +234,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   const auto& request = *creation.request;
   auto lock = engine_->lock();
   if (puts.bytes == 0) {
-    if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+    if (auto failed = wait_for_budget(lock, request.block_on_limit)) return *failed;
   }
   SubmitActor event;
   ActorSpec& spec = event.spec;
@@ -332,7 +332,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   const auto& request = *call.request;
   auto lock = engine_->lock();
   if (puts.bytes == 0) {
-    if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+    if (auto failed = wait_for_budget(lock, request.block_on_limit)) return *failed;
   }
   if (auto failed = check_pending_calls(lock, actor)) return *failed;
   const auto name = name_hash(call.types, call.method_name, call.results.size(), call.streaming);

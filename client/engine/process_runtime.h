@@ -113,7 +113,7 @@ class ProcessRuntime final : public detail::Runtime,
   void submitted(const Puts& puts);
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock,
                                       std::span<const detail::Argument> given, const Puts& puts);
-  detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
+  detail::Done wait_for_budget(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
   detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
   enum class Waited : std::uint8_t { ready, timed_out, cancelled, interrupted };
   static bool ended_early(Waited waited) { return waited >= Waited::cancelled; }
@@ -139,8 +139,8 @@ class ProcessRuntime final : public detail::Runtime,
                                        const detail::TensorStorage& storage);
   std::string why_never_freed(ProcessEngine::Lock& lock, const detail::TensorStorage& storage,
                               const std::vector<TensorHolder>& holders);
-  std::optional<std::string> ask_head(ProcessEngine::Lock& lock, const std::string& kind,
-                                      const std::string& argument);
+  std::optional<std::string> query_head(ProcessEngine::Lock& lock, const std::string& kind,
+                                        const std::string& argument);
   std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
   detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
                                        const std::function<bool()>& ready);

@@ -192,14 +192,14 @@ Answer<ObjectId> ProcessValues::put_written(const detail::Outgoing& value, Objec
   }
   auto lock = engine_->lock();
   const auto& own = engine_->core().options().process;
-  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own,
-                               engine_->core().node(), [&] { return context.cancelled.load(); });
-  if (!room && room.error().code == ErrorCode::cancelled)
+  auto space = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own,
+                                engine_->core().node(), [&] { return context.cancelled.load(); });
+  if (!space && space.error().code == ErrorCode::cancelled)
     return context.cancelled.load() ? cancelled_error("put") : detail::interrupted_error("put");
-  if (!room) return store_error_of(room.error());
+  if (!space) return store_error_of(space.error());
   const auto records = records_of(lock, value.contained(), tensors);
   lock.unlock();
-  const bool written = value.write(*room);
+  const bool written = value.write(*space);
   lock.lock();
   engine_->seal(lock, object, false, records, false);
   if (written) return object;
@@ -244,19 +244,20 @@ Answer<ValueRecord> ProcessValues::store_written(const detail::Outgoing& value,
     return record;
   }
   auto lock = engine_->lock();
-  auto room = engine_->reserve(lock, object, record.size_bytes, owner, home);
-  if (!room && room.error().code != ErrorCode::already_exists) return store_error_of(room.error());
+  auto space = engine_->reserve(lock, object, record.size_bytes, owner, home);
+  if (!space && space.error().code != ErrorCode::already_exists)
+    return store_error_of(space.error());
   record.in_store = true;
   record.location = engine_->core().node();
   record.contained = records_of(lock, value.contained(), tensors);
-  if (!room && std::ranges::any_of(tensors, is_pulled_tensor)) {
+  if (!space && std::ranges::any_of(tensors, is_pulled_tensor)) {
     return make_error(PublicKind::object_lost,
                       "an earlier attempt of this task has stored its value, and its tensors ended "
                       "with that attempt");
   }
-  if (!room) return record;  // an earlier attempt of the same task stored it here
+  if (!space) return record;  // an earlier attempt of the same task stored it here
   lock.unlock();
-  const bool written = value.write(*room);
+  const bool written = value.write(*space);
   lock.lock();
   auto handed = engine_->hand_over(record.contained, owner, home);
   redirect(record.contained, handed, owner, home);

@@ -47,7 +47,7 @@ Result<void> RingLinks::open(const OpenRingReply& opened, std::vector<Fd> fds) {
 std::vector<OpenRingReply> RingLinks::collect(const Hearer& hearer) {
   std::vector<OpenRingReply> broken;
   if (!doorbell_) return broken;
-  const auto look = [&](std::size_t index) {
+  const auto poll = [&](std::size_t index) {
     const auto at = by_index_.find(static_cast<std::uint32_t>(index));
     if (at == by_index_.end()) return;  // it was closed
     const auto link = at->second;
@@ -55,7 +55,7 @@ std::vector<OpenRingReply> RingLinks::collect(const Hearer& hearer) {
     broken.push_back(link->opened);
     forget(*link);
   };
-  doorbell_->collect(std::ref(look));
+  doorbell_->collect(std::ref(poll));
   return broken;
 }
 
@@ -142,7 +142,7 @@ void RingLinks::send_waiting(Link& link) {
     link.first_written = link.writer.write(frame, before);
     wrote = wrote || link.first_written != before;
     if (link.first_written < frame.size()) {
-      if (link.writer.broken() || !link.writer.ask_for_room()) break;
+      if (link.writer.broken() || !link.writer.request_space()) break;
       continue;
     }
     link.waiting_bytes -= frame.size();

@@ -4,9 +4,9 @@
 
 namespace mobula::internal::client {
 
-SpanAnswer::SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& asked)
-    : now_(now), limit_(static_cast<std::size_t>(asked.limit)), task_(asked.task) {
-  reply_.request = asked.request;
+SpanAnswer::SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& query)
+    : now_(now), limit_(static_cast<std::size_t>(query.limit)), task_(query.task) {
+  reply_.request = query.request;
   reply_.wall_us = wall_us;
 }
 

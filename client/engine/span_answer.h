@@ -16,7 +16,7 @@ namespace mobula::internal::client {
 
 class SpanAnswer {
  public:
-  SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& asked);
+  SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& query);
 
   // Adds the spans of calls that this process owns.
   void add(const OwnedCalls& calls);

@@ -3,7 +3,7 @@
 namespace mobula::internal::client {
 namespace {
 
-constexpr int looks_per_clock = 16;
+constexpr int polls_per_clock = 16;
 
 void pause_processor() {
 #if defined(__x86_64__)
@@ -15,7 +15,7 @@ void pause_processor() {
 
 }  // namespace
 
-bool SpinThenPark::look(const Doorbell& bell, const SpinBudget* page) {
+bool SpinThenPark::spin(const Doorbell& bell, const SpinBudget* page) {
   if (bell.rung()) return true;
   const Duration longest = page != nullptr ? page->longest() : policy_.parameters().longest_spin;
   const Duration spin = policy_.next_spin(longest);
@@ -24,7 +24,7 @@ bool SpinThenPark::look(const Doorbell& bell, const SpinBudget* page) {
   if (page != nullptr && !ticket) return false;
   const Time until = monotonic_now() + spin;
   do {
-    for (int look = 0; look < looks_per_clock; ++look) {
+    for (int i = 0; i < polls_per_clock; ++i) {
       if (bell.rung()) {
         policy_.rung(longest);
         return true;
@@ -38,7 +38,7 @@ bool SpinThenPark::look(const Doorbell& bell, const SpinBudget* page) {
 
 bool SpinThenPark::sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
                          Until until) {
-  if (look(bell, page)) return false;
+  if (spin(bell, page)) return false;
   const bool naps = until == Until::calls_have_gathered && policy_.next_park_coalesces();
   bell.announce(naps ? Doorbell::Sleep::nap : Doorbell::Sleep::on_word);
   if (bell.rung()) return naps;

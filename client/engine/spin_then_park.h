@@ -17,13 +17,13 @@ class SpinThenPark {
  public:
   enum class Until { rung, calls_have_gathered };
 
-  // `number`: key of its spin permits. `longest_look`: longest spin without a spin page.
-  SpinThenPark(std::uint64_t number, Duration longest_look)
-      : number_(number), policy_({.longest_spin = longest_look}) {}
+  // `number`: key of its spin permits. `longest_spin`: longest spin without a spin page.
+  SpinThenPark(std::uint64_t number, Duration longest_spin)
+      : number_(number), policy_({.longest_spin = longest_spin}) {}
 
   // Spins. True if the doorbell was rung. `page`: the spin page of the node, or null. Without a
   // permit it returns at once, and the spin length is not adapted.
-  bool look(const Doorbell& bell, const SpinBudget* page);
+  bool spin(const Doorbell& bell, const SpinBudget* page);
   // Spins, then blocks for at most `at_most`. True after a coalesced wake-up; then `napped()` must
   // follow.
   bool sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most, Until until);

@@ -48,7 +48,7 @@ detail::ErrorRecord query_error(const Failure& failed) {
 Answer<std::string> ProcessRuntime::read_state(const std::string& kind,
                                                const std::string& argument) {
   auto lock = engine_->lock();
-  auto answer = engine_->ask(lock, ReadState{0, kind, argument}, monotonic_now() + head_timeout);
+  auto answer = engine_->query(lock, ReadState{0, kind, argument}, monotonic_now() + head_timeout);
   if (!answer) return query_error(answer.error());
   const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read == nullptr || !read->error.empty()) {
@@ -60,8 +60,8 @@ Answer<std::string> ProcessRuntime::read_state(const std::string& kind,
 
 detail::Done ProcessRuntime::report_experiment(std::string_view report) {
   auto lock = engine_->lock();
-  auto answer = engine_->ask(lock, ReadState{0, "experiment_report", std::string(report)},
-                             monotonic_now() + report_timeout);
+  auto answer = engine_->query(lock, ReadState{0, "experiment_report", std::string(report)},
+                               monotonic_now() + report_timeout);
   if (!answer) return query_error(answer.error());
   const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read != nullptr && read->error.empty()) return {};
@@ -116,7 +116,7 @@ Answer<detail::NamedActor> ProcessRuntime::get_actor(std::string_view name,
   question.name = name;
   question.name_space = name_space.empty() ? options_.name_space : std::string(name_space);
   const std::string searched = question.name_space;
-  auto answer = engine_->ask(lock, std::move(question), monotonic_now() + head_timeout);
+  auto answer = engine_->query(lock, std::move(question), monotonic_now() + head_timeout);
   if (!answer) return query_error(answer.error());
   const auto* found = std::get_if<FindActorReply>(&*answer);
   if (found == nullptr || !found->found) {

@@ -8,7 +8,7 @@ thread_local std::shared_ptr<TaskContext> context_of_thread;
 }  // namespace
 
 std::shared_ptr<const detail::ContextRecord> TaskContext::record() const {
-  std::call_once(asked_, [&] {
+  std::call_once(queried_, [&] {
     if (job.empty()) {
       record_ = of_process;
       return;

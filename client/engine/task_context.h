@@ -33,7 +33,7 @@ struct TaskContext {
   std::atomic<HostCallState> host_call{HostCallState::none};
 
  private:
-  mutable std::once_flag asked_;
+  mutable std::once_flag queried_;
   mutable std::shared_ptr<const detail::ContextRecord> record_;
 };
 

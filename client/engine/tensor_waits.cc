@@ -125,16 +125,16 @@ std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock,
   std::string ids;
   for (const ObjectId each : objects) ids += (ids.empty() ? "" : ",") + each.hex();
   if (ids.empty()) return {};
-  const auto document = ask_head(lock, "holders", ids);
+  const auto document = query_head(lock, "holders", ids);
   return document ? tensor_holders(*document, engine_->core().options().process)
                   : std::vector<TensorHolder>();
 }
 
-std::optional<std::string> ProcessRuntime::ask_head(ProcessEngine::Lock& lock,
-                                                    const std::string& kind,
-                                                    const std::string& argument) {
+std::optional<std::string> ProcessRuntime::query_head(ProcessEngine::Lock& lock,
+                                                      const std::string& kind,
+                                                      const std::string& argument) {
   const auto answer =
-      engine_->ask(lock, ReadState{0, kind, argument}, monotonic_now() + holders_timeout);
+      engine_->query(lock, ReadState{0, kind, argument}, monotonic_now() + holders_timeout);
   const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
   if (read == nullptr) return std::nullopt;
   return read->json;
@@ -146,10 +146,10 @@ std::size_t ProcessRuntime::awaited_calls(ProcessEngine::Lock& lock, CallerState
                                           ProcessId holder) {
   for (std::size_t calls = 1; calls <= max_chained_calls && state.awaits; ++calls) {
     if (state.caller == holder) return calls;
-    const auto running = ask_head(lock, "tasks", "");
+    const auto running = query_head(lock, "tasks", "");
     const TaskId outer = running ? only_call_of(*running, state.caller) : TaskId();
     if (outer.empty()) return 0;
-    const auto document = ask_head(lock, "task", outer.hex());
+    const auto document = query_head(lock, "task", outer.hex());
     if (!document) return 0;
     state = caller_state(*document, outer);
   }
@@ -164,7 +164,7 @@ std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock,
                                             const std::vector<TensorHolder>& holders) {
   const TaskId running = task()->task;
   if (task()->token == 0) return {};
-  const auto document = ask_head(lock, "task", running.hex());
+  const auto document = query_head(lock, "task", running.hex());
   if (!document) return {};
   const CallerState state = caller_state(*document, running);
   const auto kept = tensors_.kept_in(storage);

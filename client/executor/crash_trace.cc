@@ -91,9 +91,9 @@ void on_crash(int signal, siginfo_t*, void*) {
 
 }  // namespace
 
-void trace_crashes_if_asked() {
-  const char* asked = std::getenv(stack_traces_variable);
-  if (asked == nullptr || std::strcmp(asked, "1") != 0) return;
+void trace_crashes_if_enabled() {
+  const char* setting = std::getenv(stack_traces_variable);
+  if (setting == nullptr || std::strcmp(setting, "1") != 0) return;
   is_enabled = true;
   // The first use loads the unwinder, which is not safe in a signal handler.
   std::array<void*, 1> first;

@@ -33,7 +33,7 @@ std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
   for (const auto& [name, value] : assignment.accelerator_env)
     ::setenv(name.c_str(), value.c_str(), 1);
   set_library_environment(prepare, assignment);
-  trace_crashes_if_asked();
+  trace_crashes_if_enabled();
   // Never destroyed: the process ends by _exit while its threads may still use it.
   auto* process = new ExecutorShell(std::move(prepare), std::move(assignment), std::move(sockets),
                                     std::move(start.link));

@@ -85,7 +85,7 @@ std::size_t touched_private_bytes() {
 
 }  // namespace
 
-OwnProcess look_at_own_process() {
+OwnProcess inspect_own_process() {
   return OwnProcess{thread_names(), mapped_accelerator_libraries(), open_accelerator_devices(),
                     touched_private_bytes()};
 }

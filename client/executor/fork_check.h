@@ -19,7 +19,7 @@ struct OwnProcess {
   std::size_t touched_bytes = 0;  // resident private memory
 };
 
-OwnProcess look_at_own_process();
+OwnProcess inspect_own_process();
 
 // Errors: invalid_argument with the first rule that is violated.
 Result<void> judge_fork(const OwnProcess& seen, const ForkServerLimits& limits);

@@ -63,9 +63,9 @@ void flush_all() {
 // Overwrites the variable in place if the lengths are equal, so that other processes read the new
 // value in /proc.
 void set_marker(const char* variable, const std::string& value) {
-  char* place = std::getenv(variable);
-  if (place != nullptr && std::strlen(place) == value.size()) {
-    std::memcpy(place, value.data(), value.size());
+  char* present = std::getenv(variable);
+  if (present != nullptr && std::strlen(present) == value.size()) {
+    std::memcpy(present, value.data(), value.size());
   } else {
     ::setenv(variable, value.c_str(), 1);
   }
@@ -216,7 +216,7 @@ StartedAs started_as() {
 }
 
 Result<void> check_fork_server_start(const ForkServerLimits& limits) {
-  return judge_fork(look_at_own_process(), limits);
+  return judge_fork(inspect_own_process(), limits);
 }
 
 ForkedExecutor run_fork_server(const ForkServerLimits& limits) {

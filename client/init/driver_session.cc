@@ -350,7 +350,7 @@ void DriverSession::shutdown() {
       if (!unread.empty() && options_.show_output) engine_->warn(unread);
       if (lives) {
         engine_->tell_last_spans();
-        engine_->step(client::AskHead{EndJob{job_}});
+        engine_->step(client::QueryHead{EndJob{job_}});
       }
       engine_->notify();
       // Output of the job's executors is printed before this process reports their end.

@@ -18,11 +18,11 @@ using Json = nlohmann::ordered_json;
 constexpr Duration query_timeout = 30s;
 constexpr Duration poll_wait = 8s;   // longest wait of the head for a change
 constexpr Duration poll_pause = 1s;  // between two polls
-constexpr Duration look_interval_min = 1s;
-constexpr Duration look_interval_max = 10s;
-constexpr std::int64_t look_share = 20;  // 1/20 of the time at most for snapshots
-constexpr Duration busy_look_interval = 2s;
-constexpr Duration quiet_look_interval = 10s;
+constexpr Duration snapshot_interval_min = 1s;
+constexpr Duration snapshot_interval_max = 10s;
+constexpr std::int64_t snapshot_share = 20;  // 1/20 of the time at most for snapshots
+constexpr Duration busy_snapshot_interval = 2s;
+constexpr Duration idle_snapshot_interval = 10s;
 constexpr Duration report_interval = 20s;  // the head forgets a report after 60 s
 constexpr Duration report_pause = 1s;
 constexpr Duration describe_backoff = 10s;
@@ -39,7 +39,7 @@ Autoscaler::Autoscaler(EventLoop& loop, AutoscalerOptions options, HeadLink::Fin
           loop, std::move(find), [this] { on_connected(); },
           [this](const std::string& why) { on_lost(why); }),
       provider_(ProviderOptions{.words = options_.provider}),
-      look_timer_(loop, [this] { look(); }),
+      snapshot_timer_(loop, [this] { take_snapshot(); }),
       report_timer_(loop, [this] { send_report(); }),
       core_timer_(loop, [this] { step(FleetTick{}); }),
       provider_timer_(loop, [this] { step_provider(); }),
@@ -60,7 +60,7 @@ void Autoscaler::on_connected() {
   log("autoscaler: connected to the head address=" + head_.head()->address);
   seen_.clear();
   if (core_ == nullptr) {
-    head_.ask("status", "", "", query_timeout, [this](const Result<std::string>& text) {
+    head_.query("status", "", "", query_timeout, [this](const Result<std::string>& text) {
       if (!text || core_ != nullptr) return;
       const Json status = Json::parse(*text, nullptr, false);
       cluster_ = status.is_object() ? status.value("cluster_name", std::string()) : "";
@@ -71,7 +71,7 @@ void Autoscaler::on_connected() {
     });
   }
   poll_changes();
-  wants_look();
+  request_snapshot();
   report_soon();
 }
 
@@ -84,35 +84,35 @@ void Autoscaler::poll_changes() {
   if (polling_ || !head_.is_connected()) return;
   polling_ = true;
   const auto wait_ms = std::to_string(poll_wait / 1ms);
-  head_.ask("changes", seen_, wait_ms, poll_wait + 10s, [this](const Result<std::string>& text) {
+  head_.query("changes", seen_, wait_ms, poll_wait + 10s, [this](const Result<std::string>& text) {
     polling_ = false;
     if (!text) return;
     const Json json = Json::parse(*text, nullptr, false);
     if (json.is_object()) {
       auto seen = fmt::format("{}:{}", json.value("epoch", std::uint64_t{0}),
                               json.value("number", std::uint64_t{0}));
-      if (seen != std::exchange(seen_, seen)) wants_look();
+      if (seen != std::exchange(seen_, seen)) request_snapshot();
     }
     poll_timer_.arm(monotonic_now() + poll_pause);
   });
 }
 
-void Autoscaler::wants_look() {
-  look_wanted_ = true;
-  if (!looking_) look_timer_.arm(next_look_);
+void Autoscaler::request_snapshot() {
+  snapshot_wanted_ = true;
+  if (!snapshot_pending_) snapshot_timer_.arm(next_snapshot_);
 }
 
-void Autoscaler::look() {
-  if (looking_ || !head_.is_connected() || core_ == nullptr) return;
-  looking_ = true;
-  look_wanted_ = false;
-  looked_at_ = monotonic_now();
-  head_.ask("planner_state", "", "", query_timeout, [this](const Result<std::string>& text) {
+void Autoscaler::take_snapshot() {
+  if (snapshot_pending_ || !head_.is_connected() || core_ == nullptr) return;
+  snapshot_pending_ = true;
+  snapshot_wanted_ = false;
+  snapshot_at_ = monotonic_now();
+  head_.query("planner_state", "", "", query_timeout, [this](const Result<std::string>& text) {
     if (text) return take_state(*text);
-    looking_ = false;
-    next_look_ = monotonic_now() + look_interval_max;
+    snapshot_pending_ = false;
+    next_snapshot_ = monotonic_now() + snapshot_interval_max;
     log("autoscaler: no planner state reason=" + text.error().text);
-    wants_look();
+    request_snapshot();
   });
 }
 
@@ -121,23 +121,23 @@ void Autoscaler::take_state(const std::string& text) {
     auto state =
         std::make_shared<Result<PlannerState>>(planner_state_of(Json::parse(text, nullptr, false)));
     (void)loop_.post([this, state] {
-      looking_ = false;
+      snapshot_pending_ = false;
       const Time now = monotonic_now();
       // A large cluster is sampled less often.
-      next_look_ = now + std::clamp<Duration>(look_share * (now - looked_at_), look_interval_min,
-                                              look_interval_max);
+      next_snapshot_ = now + std::clamp<Duration>(snapshot_share * (now - snapshot_at_),
+                                                  snapshot_interval_min, snapshot_interval_max);
       if (*state) {
         const bool recovering = !(*state)->warnings.empty();
-        step(Looked{std::move((*state)->cluster), recovering});
+        step(SnapshotReceived{std::move((*state)->cluster), recovering});
       } else {
         log("autoscaler: cannot read the planner state reason=" + state->error().text);
       }
       const bool active = core_->is_busy() || core_->has_instances();
-      const Duration pause = core_->is_busy() ? busy_look_interval : quiet_look_interval;
-      if (look_wanted_) {
-        look_timer_.arm(next_look_);
+      const Duration pause = core_->is_busy() ? busy_snapshot_interval : idle_snapshot_interval;
+      if (snapshot_wanted_) {
+        snapshot_timer_.arm(next_snapshot_);
       } else if (active) {
-        look_timer_.arm(std::max(next_look_, now + pause));
+        snapshot_timer_.arm(std::max(next_snapshot_, now + pause));
       }
     });
   });
@@ -161,16 +161,17 @@ void Autoscaler::send_report() {
   reporting_ = true;
   next_report_ = now + report_pause;
   const auto arm = [this] { report_timer_.arm(monotonic_now() + report_interval); };
-  head_.ask("fleet_report", "", document.dump(), query_timeout,
-            [this, sent, arm](const Result<std::string>& text) {
-              reporting_ = false;
-              arm();
-              if (!text) return log("autoscaler: report reason=" + text.error().text);
-              events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(
-                                                                   std::min(sent, events_.size())));
-              take_orders(*text);
-              if (!events_.empty()) report_soon();
-            });
+  head_.query("fleet_report", "", document.dump(), query_timeout,
+              [this, sent, arm](const Result<std::string>& text) {
+                reporting_ = false;
+                arm();
+                if (!text) return log("autoscaler: report reason=" + text.error().text);
+                events_.erase(
+                    events_.begin(),
+                    events_.begin() + static_cast<std::ptrdiff_t>(std::min(sent, events_.size())));
+                take_orders(*text);
+                if (!events_.empty()) report_soon();
+              });
 }
 
 void Autoscaler::take_orders(const std::string& text) {
@@ -181,7 +182,7 @@ void Autoscaler::take_orders(const std::string& text) {
     const auto type = each.value("type", std::string());
     if (order == "pause") step(PauseType{type, "paused by an operator"});
     if (order == "resume") step(ResumeType{type});
-    wants_look();
+    request_snapshot();
   }
 }
 
@@ -201,7 +202,7 @@ void Autoscaler::begin_core() {
   if (max_pending_) options.max_pending = std::max<std::int64_t>(1, *max_pending_);
   core_ = std::make_unique<FleetCore>(std::move(options));
   step(FleetTick{});
-  wants_look();
+  request_snapshot();
 }
 
 void Autoscaler::step(FleetEvent event) {
@@ -272,38 +273,39 @@ void Autoscaler::execute(const EndInstances& command) {
 void Autoscaler::execute(const DrainNode& command) {
   const auto ms = std::to_string(std::max<std::int64_t>(1, command.timeout / 1ms));
   log("autoscaler: drain node=" + command.node.brief());
-  head_.ask("drain", ms, command.node.hex(), query_timeout,
-            [this](const Result<std::string>& text) {
-              if (!text) log("autoscaler: drain failed reason=" + text.error().text);
-              wants_look();
-            });
+  head_.query("drain", ms, command.node.hex(), query_timeout,
+              [this](const Result<std::string>& text) {
+                if (!text) log("autoscaler: drain failed reason=" + text.error().text);
+                request_snapshot();
+              });
 }
 
 void Autoscaler::execute(const UndrainNode& command) {
   log("autoscaler: undrain node=" + command.node.brief());
-  head_.ask("undrain", "", command.node.hex(), query_timeout,
-            [this](const Result<std::string>& text) {
-              if (!text) log("autoscaler: undrain failed reason=" + text.error().text);
-              wants_look();
-            });
+  head_.query("undrain", "", command.node.hex(), query_timeout,
+              [this](const Result<std::string>& text) {
+                if (!text) log("autoscaler: undrain failed reason=" + text.error().text);
+                request_snapshot();
+              });
 }
 
 void Autoscaler::execute(const CountObjects& command) {
-  head_.ask("list", "memory", "", query_timeout, [this, command](const Result<std::string>& text) {
-    const Json memory = text ? Json::parse(*text, nullptr, false) : Json();
-    if (!memory.is_object()) return;
-    std::map<std::string, std::int64_t> left;
-    for (const auto& store : memory.value("nodes", Json::array())) {
-      left[store.value("node_id", std::string())] =
-          std::max<std::int64_t>(0, store.value("leaving_objects", std::int64_t{0}));
-    }
-    for (const auto& node : command.nodes) {
-      // A node that did not answer may hold some.
-      if (const auto at = left.find(node.hex()); at != left.end()) {
-        step(Drained{node, at->second});
-      }
-    }
-  });
+  head_.query("list", "memory", "", query_timeout,
+              [this, command](const Result<std::string>& text) {
+                const Json memory = text ? Json::parse(*text, nullptr, false) : Json();
+                if (!memory.is_object()) return;
+                std::map<std::string, std::int64_t> left;
+                for (const auto& store : memory.value("nodes", Json::array())) {
+                  left[store.value("node_id", std::string())] =
+                      std::max<std::int64_t>(0, store.value("leaving_objects", std::int64_t{0}));
+                }
+                for (const auto& node : command.nodes) {
+                  // A node that did not answer may hold some.
+                  if (const auto at = left.find(node.hex()); at != left.end()) {
+                    step(Drained{node, at->second});
+                  }
+                }
+              });
 }
 
 void Autoscaler::execute(MakePlan& command) {

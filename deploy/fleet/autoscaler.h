@@ -44,8 +44,8 @@ class Autoscaler {
   void on_connected();
   void on_lost(const std::string& why);
   void poll_changes();
-  void wants_look();
-  void look();
+  void request_snapshot();
+  void take_snapshot();
   void take_state(const std::string& text);
   void report_soon();
   void send_report();
@@ -94,10 +94,10 @@ class Autoscaler {
 
   std::unique_ptr<FleetCore> core_;
   bool polling_ = false;
-  bool looking_ = false;
-  bool look_wanted_ = false;
-  Time next_look_;
-  Time looked_at_;
+  bool snapshot_pending_ = false;
+  bool snapshot_wanted_ = false;
+  Time next_snapshot_;
+  Time snapshot_at_;
   std::string seen_;  // the head's number of changes, as EPOCH:NUMBER
 
   std::map<std::string, std::string> tickets_;  // texts of join tokens, by instance
@@ -106,7 +106,7 @@ class Autoscaler {
   std::string reported_;  // line and reasons of the last report
   Time next_report_;
 
-  Timer look_timer_;
+  Timer snapshot_timer_;
   Timer report_timer_;
   Timer core_timer_;
   Timer provider_timer_;

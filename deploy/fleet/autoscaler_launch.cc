@@ -57,15 +57,15 @@ void Autoscaler::make_ticket(const std::string& name,
                         {"public_key", keys->public_key},
                         {"expires_ms", (options_.types.launch_timeout + ticket_margin) / 1ms},
                         {"readable_keys", ""}};
-  head_.ask("token_create", "", request.dump(), query_timeout_of_tickets,
-            [this, name, token, done](const Result<std::string>& text) {
-              if (!text) return done(text.error());
-              Token made = token;
-              const Json answer = Json::parse(*text, nullptr, false);
-              if (answer.is_object()) made.address = answer.value("address", token.address);
-              tickets_[name] = to_text(made);
-              done({});
-            });
+  head_.query("token_create", "", request.dump(), query_timeout_of_tickets,
+              [this, name, token, done](const Result<std::string>& text) {
+                if (!text) return done(text.error());
+                Token made = token;
+                const Json answer = Json::parse(*text, nullptr, false);
+                if (answer.is_object()) made.address = answer.value("address", token.address);
+                tickets_[name] = to_text(made);
+                done({});
+              });
 }
 
 void Autoscaler::send_launch(const LaunchInstances& command) {
@@ -122,8 +122,8 @@ InstanceSpec Autoscaler::spec_of(const std::string& name, const planner::NodeTyp
 void Autoscaler::execute(const RevokeTicket& command) {
   tickets_.erase(command.name);
   if (!head_.head() || !head_.head()->key) return;
-  head_.ask("token_revoke", "", command.name, query_timeout_of_tickets,
-            [](const Result<std::string>&) {});
+  head_.query("token_revoke", "", command.name, query_timeout_of_tickets,
+              [](const Result<std::string>&) {});
 }
 
 }  // namespace mobula::internal::fleet

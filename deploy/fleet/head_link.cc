@@ -64,7 +64,7 @@ Result<void> HeadLink::connect() {
   if (!where) return where.error();
   if (where->numeric()) return connect_to(head_->address);
   resolver_ = std::make_unique<NameResolver>(loop_, NamePatience::brief);
-  return resolver_->ask(*where, [this](const Result<SocketAddress>& found_address) {
+  return resolver_->resolve(*where, [this](const Result<SocketAddress>& found_address) {
     if (!found_address) return lose(found_address.error().text);
     if (auto begun = connect_to(found_address->text()); !begun) lose(begun.error().text);
   });
@@ -77,8 +77,8 @@ Result<void> HeadLink::connect_to(const std::string& address) {
   return {};
 }
 
-void HeadLink::ask(const std::string& verb, const std::string& kind, const std::string& argument,
-                   Duration timeout, Reply reply) {
+void HeadLink::query(const std::string& verb, const std::string& kind, const std::string& argument,
+                     Duration timeout, Reply reply) {
   ToolRequest request;
   request.request = ++last_query_;
   request.verb = verb;

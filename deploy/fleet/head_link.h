@@ -1,5 +1,5 @@
 // Asynchronous connection of an operator's program to the head. It connects again by itself, and
-// asks for the address each time, because a restarted head may have another one.
+// resolves the address each time, because a restarted head may have another one.
 // Thread: the event loop.
 // Errors: of queries: unavailable without a connection, timed_out, or the head's refusal.
 #pragma once
@@ -41,8 +41,8 @@ class HeadLink {
   // Begins to connect.
   void open();
   // Sends a query. `reply` is called exactly once, and never before this returns.
-  void ask(const std::string& verb, const std::string& kind, const std::string& argument,
-           Duration timeout, Reply reply);
+  void query(const std::string& verb, const std::string& kind, const std::string& argument,
+             Duration timeout, Reply reply);
 
   bool is_connected() const { return connected_; }
   // The head's address and key of the latest attempt.

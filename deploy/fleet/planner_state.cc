@@ -134,12 +134,12 @@ planner::WantedGroup group_of(const Json& json) {
   group.spec.strategy = strategy_of(json.at("strategy").get<std::string>());
   for (const auto& bundle : json.at("bundles")) {
     group.spec.bundles.push_back(request_of(bundle.at("request")));
-    BundleLocation place;
+    BundleLocation location;
     if (bundle.contains("node_id")) {
-      place.node = id_of<NodeId>(bundle["node_id"]);
-      place.allocation = allocation_of(bundle.at("held"));
+      location.node = id_of<NodeId>(bundle["node_id"]);
+      location.allocation = allocation_of(bundle.at("held"));
     }
-    group.places.push_back(std::move(place));
+    group.locations.push_back(std::move(location));
   }
   return group;
 }

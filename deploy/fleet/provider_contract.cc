@@ -129,8 +129,8 @@ class Judge {
   std::string_view verb() const { return to_string(request_.call); }
 
   InstanceReply answer(const Json& row, const std::string& name, std::set<std::string>& refs) {
-    const auto asked = std::ranges::find(request_.instances, name, &InstanceSpec::name);
-    InstanceReply reply{.name = name, .ref = asked->ref};
+    const auto requested = std::ranges::find(request_.instances, name, &InstanceSpec::name);
+    InstanceReply reply{.name = name, .ref = requested->ref};
     reply.error = failure_member(row);
     if (reply.error || request_.call == ProviderCall::end) return reply;
     reply.ref = text_member(row, "ref");

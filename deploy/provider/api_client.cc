@@ -43,21 +43,23 @@ Result<ApiServer> parse_server(const std::string& url) {
                              fmt::format("server: '{}' is not https://HOST:PORT", url));
   constexpr std::string_view scheme = "https://";
   if (!url.starts_with(scheme)) return wrong;
-  std::string place = url.substr(scheme.size());
-  if (place.ends_with('/')) place.pop_back();
+  std::string authority = url.substr(scheme.size());
+  if (authority.ends_with('/')) authority.pop_back();
   ApiServer server;
-  const auto colon = place.rfind(':');
-  const bool has_port = colon != std::string::npos && place.find(']', colon) == std::string::npos &&
-                        (place.front() == '[' || place.find(':') == colon);
+  const auto colon = authority.rfind(':');
+  const bool has_port = colon != std::string::npos &&
+                        authority.find(']', colon) == std::string::npos &&
+                        (authority.front() == '[' || authority.find(':') == colon);
   if (has_port) {
-    const auto end = place.data() + place.size();
-    if (std::from_chars(place.data() + colon + 1, end, server.port).ptr != end) return wrong;
-    place.resize(colon);
+    const auto end = authority.data() + authority.size();
+    if (std::from_chars(authority.data() + colon + 1, end, server.port).ptr != end) return wrong;
+    authority.resize(colon);
   }
-  if (place.starts_with('[') && place.ends_with(']')) place = place.substr(1, place.size() - 2);
-  const bool fits = !place.empty() && place.find_first_of("/?#@ ") == std::string::npos;
+  if (authority.starts_with('[') && authority.ends_with(']'))
+    authority = authority.substr(1, authority.size() - 2);
+  const bool fits = !authority.empty() && authority.find_first_of("/?#@ ") == std::string::npos;
   if (!fits || server.port < 1 || server.port > 65'535) return wrong;
-  server.host = place;
+  server.host = authority;
   return server;
 }
 

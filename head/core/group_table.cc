@@ -76,7 +76,7 @@ void GroupTable::note(const Group& group) const {
 void GroupTable::write_row(const Group& group, bool gated) {
   GroupRow row{group.spec, {}, gated || group.placed > 0};
   if (const auto* placed = tables_.scheduler.groups().find(group.spec.id))
-    row.places = placed->places;
+    row.locations = placed->locations;
   tables_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
 }
 
@@ -98,7 +98,7 @@ void GroupTable::restore(const GroupRow& row) {
   group.watchers.insert(row.spec.creator);
   watched_by_.add(row.spec.creator, row.spec.id);
   if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
-  tables_.scheduler.add_group(row.spec, row.places);
+  tables_.scheduler.add_group(row.spec, row.locations);
   if (row.created) {
     group.placed = group.durable = 1;
     group.state = tables_.scheduler.groups().find(row.spec.id)->complete()
@@ -112,9 +112,10 @@ void GroupTable::restore(const GroupRow& row) {
 void GroupTable::recovery_ended() {
   std::set<NodeId> missing;
   for (const auto& [id, row] : tables_.scheduler.groups().rows()) {
-    for (const auto& place : row.places) {
-      if (place.node.empty() || tables_.scheduler.cluster().nodes().contains(place.node)) continue;
-      missing.insert(place.node);
+    for (const auto& location : row.locations) {
+      if (location.node.empty() || tables_.scheduler.cluster().nodes().contains(location.node))
+        continue;
+      missing.insert(location.node);
     }
   }
   for (const auto node : missing) tables_.scheduler.remove_node(node);
@@ -279,8 +280,8 @@ void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
 
 void GroupTable::removal_durable(Group& group) {
   if (const auto* row = tables_.scheduler.groups().find(group.spec.id)) {
-    for (const auto& place : row->places) {
-      if (!place.node.empty()) tables_.last_use.at(place.node, tables_.now);
+    for (const auto& location : row->locations) {
+      if (!location.node.empty()) tables_.last_use.at(location.node, tables_.now);
     }
   }
   tables_.scheduler.forget_group(group.spec.id);

@@ -25,7 +25,7 @@ struct RejectedCounts {
 };
 
 // The first event is Started. Until the new epoch is durable (Persisted for its batch), agents get
-// no reply and tools are asked to wait. If the journal names nodes, the head then *recovers*: it
+// no reply and tools must retry. If the journal names nodes, the head then *recovers*: it
 // grants slots on nodes that have registered, declares no deaths, and restarts no actors. Recovery
 // ends when all of them have registered, or after `recovery`.
 class HeadCore {

@@ -44,9 +44,9 @@ struct JobRow {
 // Table "groups".
 struct GroupRow {
   GroupSpec spec;
-  std::vector<BundleLocation> places;  // by bundle
-  bool created = false;                // all bundles were placed once; some may be lost
-  MOBULA_FIELDS(spec, places, created);
+  std::vector<BundleLocation> locations;  // by bundle
+  bool created = false;                   // all bundles were placed once; some may be lost
+  MOBULA_FIELDS(spec, locations, created);
 };
 
 // Order to start a command, written before it is sent. An attempt that only this row shows may have

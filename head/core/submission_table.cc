@@ -15,7 +15,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const CoverageMark mark_again("head.submission_asked_again");
+const CoverageMark mark_again("head.submission_repeated");
 const CoverageMark mark_forgotten("head.submission_without_its_actor");
 
 ActorId actor_of(JobId job) { return SubmissionTable::entry_of(job); }

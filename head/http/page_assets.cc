@@ -73,7 +73,7 @@ std::optional<PageResponse> page_response(const PageRequest& request) {
   const std::string tag = fmt::format("\"{}{}\"", file->tag, zipped ? "-gzip" : "");
   PageResponse response;
   response.type = at->type;
-  // The browser asks each time, so a new release of the head is never mixed with old files.
+  // The browser revalidates each time, so a new release of the head is never mixed with old files.
   response.fields = {
       {"Cache-Control", "no-cache"},      {"ETag", tag},
       {"Vary", "Accept-Encoding"},        {"X-Content-Type-Options", "nosniff"},

@@ -30,7 +30,7 @@ struct PageQuery {
 //   usage                                  as `mobula top -o json`
 //   timeline                               calls and transfers of the last minute
 //   logs[?of=SUBJECT]                      names of logs
-//   log?node_id=ID&log=NAME[&from=PLACE]   a chunk of a log; without node_id: of the head
+//   log?node_id=ID&log=NAME[&from=POSITION]   a chunk of a log; without node_id: of the head
 //   log?job_id=ID[&from=OFFSET]            a chunk of the output of a submitted job
 //   events?limit=N[&severity=LOWEST]       the latest events; also after=NUMBER, epoch=EPOCH
 // Returns nothing for any other kind, and for `events` without these parameters.

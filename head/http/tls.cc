@@ -31,7 +31,7 @@ Failure fault(const char* flag, const std::string& file) {
                  fmt::format("{} {}: {}", flag, file, openssl_error()));
 }
 
-// A key with a passphrase fails to load instead of asking on the terminal.
+// A key with a passphrase fails to load instead of prompting on the terminal.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
 void warn_of_end(SSL_CTX& context, const std::string& file) {

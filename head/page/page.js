@@ -1293,7 +1293,7 @@ views.logs = {
       lines = lines.concat(parts).slice(-log_lines);
       if (chunk.bytes > 0 || from === null) show();
     };
-    // Reads the next chunk: of the output of a submitted job by its offset, of other logs by a place.
+    // Reads the next chunk: of the output of a submitted job by its offset, of other logs by a position.
     const read = async () => {
       if (wanted.job) {
         if (from === null) {

@@ -88,12 +88,12 @@ struct FromHead {
 // writable once. The slab is sealed after that.
 struct ReserveObjectReply {
   ObjectId object;
-  SlabRange place;
+  SlabRange location;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   // resource_exhausted: the store is full; already_exists: the object is sealed
   std::optional<Failure> failure;
-  MOBULA_FIELDS(object, place, new_slab, slab_bytes, failure);
+  MOBULA_FIELDS(object, location, new_slab, slab_bytes, failure);
   friend bool operator==(const ReserveObjectReply&, const ReserveObjectReply&) = default;
 };
 
@@ -114,7 +114,7 @@ struct HoldObjectReply {
 // process releases the object or returns the location.
 struct FetchObjectReply {
   ObjectId object;
-  SlabRange place;
+  SlabRange location;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   bool is_error = false;
@@ -122,7 +122,7 @@ struct FetchObjectReply {
   // unavailable: lost, with its cause; resource_exhausted: no space in the store
   std::optional<Failure> failure;
   std::uint64_t fetch = 0;  // number of the FetchObjectRequest that this answers
-  MOBULA_FIELDS(object, place, new_slab, slab_bytes, is_error, contained, failure, fetch);
+  MOBULA_FIELDS(object, location, new_slab, slab_bytes, is_error, contained, failure, fetch);
   friend bool operator==(const FetchObjectReply&, const FetchObjectReply&) = default;
 };
 

@@ -18,8 +18,8 @@ namespace mobula::internal {
 // ---- caller to executor ------------------------------------------------------------------------
 
 // A call of an actor is rejected for lost tensor elements (CallReply::lost) or a full queue
-// (CallReturned::no_room). A rejection begins a new round of its stream: the executor returns the
-// unstarted calls of earlier rounds. The caller resends all of them in order in the new round.
+// (CallReturned::queue_full). A rejection begins a new round of its stream: the executor returns
+// the unstarted calls of earlier rounds. The caller resends all of them in order in the new round.
 struct PushCall {
   std::uint64_t number = 0;  // position in the stream, from 1, without gaps
   CallRecord call;
@@ -114,8 +114,8 @@ struct CallReturned {
   TaskId task;
   // empty: returned on request, because its round is over, or because the executor retires
   std::string why;
-  bool no_room = false;  // actor call: too many calls wait at the actor
-  MOBULA_FIELDS(number, task, why, no_room);
+  bool queue_full = false;  // actor call: too many calls wait at the actor
+  MOBULA_FIELDS(number, task, why, queue_full);
   friend bool operator==(const CallReturned&, const CallReturned&) = default;
 };
 

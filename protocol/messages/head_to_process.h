@@ -59,8 +59,8 @@ struct SlotLost {
 // Fate of the task that runs in a recalled slot.
 enum class RunningTask : std::uint8_t {
   finishes = 0,
-  is_asked_about = 1,  // PreemptionAnswer reports whether it may be ended and rerun elsewhere
-  ends = 2,            // ends if allowed; otherwise PreemptionAnswer
+  is_queried = 1,  // PreemptionAnswer reports whether it may be ended and rerun elsewhere
+  ends = 2,        // ends if allowed; otherwise PreemptionAnswer
 };
 
 // Return the unstarted calls now, and the slot when the running task is done.

@@ -105,7 +105,7 @@ struct HoldObjectRequest {
 
 struct ReleaseObject {
   ObjectId object;
-  bool abandons_write = false;  // the process does not write the object that it asked memory for
+  bool abandons_write = false;  // the process does not write the object that it reserved
   MOBULA_FIELDS(object, abandons_write);
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };

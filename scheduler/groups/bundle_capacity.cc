@@ -6,8 +6,8 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-bool means(const RequestShape& ask, std::int32_t bundle) {
-  return ask.bundle < 0 || ask.bundle == bundle;
+bool means(const RequestShape& shape, std::int32_t bundle) {
+  return shape.bundle < 0 || shape.bundle == bundle;
 }
 
 }  // namespace
@@ -15,14 +15,15 @@ bool means(const RequestShape& ask, std::int32_t bundle) {
 void ClusterView::open_group(GroupId id) {
   auto* group = groups_.find(id);
   if (group == nullptr || group->closing) return;
-  for (auto& [bundle, room] : group->rooms) room.open = true;
+  for (auto& [bundle, capacity] : group->capacities) capacity.open = true;
   freed_groups_.insert(id);
 }
 
-void ClusterView::open_room(GroupId id, std::int32_t bundle) {
+void ClusterView::open_bundle(GroupId id, std::int32_t bundle) {
   auto* group = groups_.find(id);
   if (group == nullptr || group->closing) return;
-  if (const auto at = group->rooms.find(bundle); at != group->rooms.end()) at->second.open = true;
+  if (const auto at = group->capacities.find(bundle); at != group->capacities.end())
+    at->second.open = true;
   freed_groups_.insert(id);
 }
 
@@ -32,47 +33,47 @@ void ClusterView::close_group(GroupId id) {
 
 void ClusterView::add_bundle(GroupId group, std::int32_t bundle, const Node& node,
                              const Allocation& share) {
-  auto& rooms = groups_[group].rooms;
-  const auto at = rooms.find(bundle);
-  const bool open = at != rooms.end() && at->second.open;
-  if (at == rooms.end()) groups_on_[node.id].insert(group);
-  rooms.insert_or_assign(
+  auto& capacities = groups_[group].capacities;
+  const auto at = capacities.find(bundle);
+  const bool open = at != capacities.end() && at->second.open;
+  if (at == capacities.end()) groups_on_[node.id].insert(group);
+  capacities.insert_or_assign(
       bundle, BundleCapacity{node.id, InstanceLedger(*node.ledger.layout(), share), open});
   freed_groups_.insert(group);
 }
 
-void ClusterView::remove_room(GroupId id, std::int32_t bundle) {
+void ClusterView::remove_bundle(GroupId id, std::int32_t bundle) {
   auto* group = groups_.find(id);
   if (group == nullptr) return;
-  const auto room = group->rooms.find(bundle);
-  if (room == group->rooms.end()) return;
-  const auto on_node = groups_on_.find(room->second.node);
+  const auto capacity = group->capacities.find(bundle);
+  if (capacity == group->capacities.end()) return;
+  const auto on_node = groups_on_.find(capacity->second.node);
   on_node->second.erase(on_node->second.find(id));
   if (on_node->second.empty()) groups_on_.erase(on_node);
-  group->rooms.erase(room);
+  group->capacities.erase(capacity);
   freed_groups_.insert(id);
 }
 
-const BundleCapacity* ClusterView::room(GroupId id, std::int32_t bundle) const {
+const BundleCapacity* ClusterView::capacity(GroupId id, std::int32_t bundle) const {
   const auto* group = groups_.find(id);
   if (group == nullptr) return nullptr;
-  const auto at = group->rooms.find(bundle);
-  return at == group->rooms.end() ? nullptr : &at->second;
+  const auto at = group->capacities.find(bundle);
+  return at == group->capacities.end() ? nullptr : &at->second;
 }
 
-BundleCapacity* ClusterView::room_of(const Allocation& allocation) {
-  return const_cast<BundleCapacity*>(room(allocation.group, allocation.bundle));
+BundleCapacity* ClusterView::capacity_of(const Allocation& allocation) {
+  return const_cast<BundleCapacity*>(capacity(allocation.group, allocation.bundle));
 }
 
-Allocation ClusterView::book(PlacementTarget target, const RequestShape& ask) {
-  if (ask.group.empty()) {
-    return target.node->ledger.take(ask.need);
+Allocation ClusterView::book(PlacementTarget target, const RequestShape& shape) {
+  if (shape.group.empty()) {
+    return target.node->ledger.take(shape.need);
   }
-  auto* group = groups_.find(ask.group);
-  auto allocation = group->rooms.at(target.bundle).ledger.take(ask.need);
-  allocation.group = ask.group;
+  auto* group = groups_.find(shape.group);
+  auto allocation = group->capacities.at(target.bundle).ledger.take(shape.need);
+  allocation.group = shape.group;
   allocation.bundle = target.bundle;
-  target.node->ledger.restore({}, {ask.need.tenant, false});
+  target.node->ledger.restore({}, {shape.need.tenant, false});
   return allocation;
 }
 
@@ -81,9 +82,9 @@ bool ClusterView::restore(Node& node, const Allocation& allocation, Occupancy oc
     node.ledger.restore(allocation, occupancy);
     return true;
   }
-  auto* room = room_of(allocation);
-  if (room == nullptr || room->node != node.id) return false;
-  room->ledger.restore(allocation, occupancy);
+  auto* capacity = capacity_of(allocation);
+  if (capacity == nullptr || capacity->node != node.id) return false;
+  capacity->ledger.restore(allocation, occupancy);
   node.ledger.restore({}, occupancy);
   return true;
 }
@@ -91,66 +92,67 @@ bool ClusterView::restore(Node& node, const Allocation& allocation, Occupancy oc
 void ClusterView::free(Node& node, const Allocation& allocation, Occupancy occupancy) {
   if (allocation.group.empty()) return node.ledger.free(allocation, occupancy);
   node.ledger.free({}, occupancy);
-  auto* room = room_of(allocation);
-  if (room == nullptr) return;
-  room->ledger.free(allocation, occupancy);
+  auto* capacity = capacity_of(allocation);
+  if (capacity == nullptr) return;
+  capacity->ledger.free(allocation, occupancy);
   freed_groups_.insert(allocation.group);
 }
 
 void ClusterView::release_cpu(Node& node, const Allocation& allocation, Tenant tenant) {
   if (allocation.group.empty()) return node.ledger.release_cpu(allocation, tenant);
   node.ledger.release_cpu({}, tenant);
-  auto* room = room_of(allocation);
-  if (room == nullptr) return;
-  room->ledger.release_cpu(allocation, tenant);
+  auto* capacity = capacity_of(allocation);
+  if (capacity == nullptr) return;
+  capacity->ledger.release_cpu(allocation, tenant);
   freed_groups_.insert(allocation.group);
 }
 
 void ClusterView::reacquire_cpu(Node& node, const Allocation& allocation, Tenant tenant) {
   if (allocation.group.empty()) return node.ledger.reacquire_cpu(allocation, tenant);
   node.ledger.reacquire_cpu({}, tenant);
-  if (auto* room = room_of(allocation)) room->ledger.reacquire_cpu(allocation, tenant);
+  if (auto* capacity = capacity_of(allocation)) capacity->ledger.reacquire_cpu(allocation, tenant);
 }
 
 // The first bundle that fits; a request without devices prefers a bundle without devices.
-PlacementTarget ClusterView::capacity_for(const RequestShape& ask) {
-  const auto* group = groups_.find(ask.group);
+PlacementTarget ClusterView::capacity_for(const RequestShape& shape) {
+  const auto* group = groups_.find(shape.group);
   if (group == nullptr || group->closing) return {};
   PlacementTarget with_devices;
-  for (const auto& [bundle, room] : group->rooms) {
-    if (!room.open || !means(ask, bundle) || !room.ledger.fits(ask.need)) continue;
-    auto* node = nodes_.find(room.node);
-    if (node == nullptr || !node->ledger.has_place(ask.need.tenant) || !allows(*node, ask))
+  for (const auto& [bundle, capacity] : group->capacities) {
+    if (!capacity.open || !means(shape, bundle) || !capacity.ledger.fits(shape.need)) continue;
+    auto* node = nodes_.find(capacity.node);
+    if (node == nullptr || !node->ledger.has_free_executor(shape.need.tenant) ||
+        !allows(*node, shape))
       continue;
-    if (ask.need.has_devices || !room.ledger.has_devices()) return {node, bundle};
+    if (shape.need.has_devices || !capacity.ledger.has_devices()) return {node, bundle};
     if (!with_devices) with_devices = {node, bundle};
   }
   return with_devices;
 }
 
-bool ClusterView::room_can_ever(const RequestShape& ask) const {
-  const auto* group = groups_.find(ask.group);
-  if (group == nullptr || group->rooms.size() < group->bundles) return true;
-  return std::ranges::any_of(group->rooms, [&](const auto& each) {
+bool ClusterView::bundle_can_ever(const RequestShape& shape) const {
+  const auto* group = groups_.find(shape.group);
+  if (group == nullptr || group->capacities.size() < group->bundles) return true;
+  return std::ranges::any_of(group->capacities, [&](const auto& each) {
     const auto* node = nodes_.find(each.second.node);
-    return means(ask, each.first) && each.second.ledger.can_ever(ask.need) && node != nullptr &&
-           can_ever(*node, ask);
+    return means(shape, each.first) && each.second.ledger.can_ever(shape.need) && node != nullptr &&
+           can_ever(*node, shape);
   });
 }
 
-Reason ClusterView::why_not_in_rooms(const Node& node, const RequestShape& ask) const {
-  const auto* group = groups_.find(ask.group);
+Reason ClusterView::why_not_in_bundles(const Node& node, const RequestShape& shape) const {
+  const auto* group = groups_.find(shape.group);
   const auto is_open = [](const auto& each) { return each.second.open; };
-  if (group == nullptr || std::ranges::none_of(group->rooms, is_open))
-    return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
-  Reason refusal{ReasonCode::outside_group, ask.group.hex(), {}, {}, {}};
-  for (const auto& [bundle, room] : group->rooms) {
-    if (room.node != node.id || !means(ask, bundle)) continue;
-    refusal = room.ledger.why_not(ask.need);
+  if (group == nullptr || std::ranges::none_of(group->capacities, is_open))
+    return {ReasonCode::group_unplaced, shape.group.hex(), {}, {}, {}};
+  Reason refusal{ReasonCode::outside_group, shape.group.hex(), {}, {}, {}};
+  for (const auto& [bundle, capacity] : group->capacities) {
+    if (capacity.node != node.id || !means(shape, bundle)) continue;
+    refusal = capacity.ledger.why_not(shape.need);
     if (refusal.code == ReasonCode::fits) break;
     if (refusal.detail.empty()) refusal.detail = "of bundle " + std::to_string(bundle);
   }
-  if (refusal.code == ReasonCode::fits && !node.ledger.has_place(ask.need.tenant)) {
+  if (refusal.code == ReasonCode::fits && !node.ledger.has_free_executor(shape.need.tenant)) {
     return {ReasonCode::executors_full, "executors", Quantity::whole(1), {}, {}};
   }
   return refusal;

@@ -53,7 +53,7 @@ ClusterView view_without(const ClusterView& cluster, const SlotAccounting& accou
 
 std::optional<BundleChoice> choice_on(ClusterView& view, const Groups::Row& row) {
   const auto owner = reservation_key(row.spec);
-  const auto found = GroupPlacer(view, row.sites, row.places, &owner).place(row.spec.strategy);
+  const auto found = GroupPlacer(view, row.sites, row.locations, &owner).place(row.spec.strategy);
   if (!found) return std::nullopt;
   BundleChoice choice;
   for (const auto& each : *found) choice[each.node].push_back(each.bundle);
@@ -63,7 +63,7 @@ std::optional<BundleChoice> choice_on(ClusterView& view, const Groups::Row& row)
 bool fit_together(InstanceLedger ledger, const Groups::Row& row,
                   const std::vector<std::int32_t>& bundles) {
   return std::ranges::all_of(bundles, [&](std::int32_t bundle) {
-    return ledger.book(row.sites[static_cast<std::size_t>(bundle)].ask.need).has_value();
+    return ledger.book(row.sites[static_cast<std::size_t>(bundle)].shape.need).has_value();
   });
 }
 

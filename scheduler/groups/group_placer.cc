@@ -19,7 +19,7 @@ std::int64_t most_bytes(const Need& need) {
 std::optional<std::vector<PlacedBundle>> GroupPlacer::place(GroupStrategy strategy) {
   used_.clear();
   placed_.clear();
-  for (const auto& each : places_) {
+  for (const auto& each : locations_) {
     if (!each.node.empty()) ++used_[each.node];
   }
   const auto bundles = largest_first();
@@ -44,7 +44,7 @@ std::vector<std::int32_t> GroupPlacer::left_over(GroupStrategy strategy) {
   if (strategy == GroupStrategy::strict_pack) return bundles;
   used_.clear();
   placed_.clear();
-  for (const auto& each : places_) {
+  for (const auto& each : locations_) {
     if (!each.node.empty()) ++used_[each.node];
   }
   std::erase_if(bundles, [&](std::int32_t bundle) {
@@ -63,22 +63,22 @@ std::vector<std::int32_t> GroupPlacer::left_over(GroupStrategy strategy) {
 GroupPlacer::Bundles GroupPlacer::largest_first() const {
   Bundles bundles;
   for (std::size_t i = 0; i < sites_.size(); ++i) {
-    if (places_[i].node.empty()) bundles.push_back(static_cast<std::int32_t>(i));
+    if (locations_[i].node.empty()) bundles.push_back(static_cast<std::int32_t>(i));
   }
   std::ranges::stable_sort(bundles, std::greater<>(), [&](std::int32_t bundle) {
     const auto& each = site(bundle);
     const auto total = cluster_.totals().get(each.scarcest.resource);
-    return std::tuple(each.ask.need.has_devices, !each.ask.labels.empty(),
-                      millionths(each.scarcest.amount, total), most_bytes(each.ask.need),
-                      each.ask.need.amounts.size());
+    return std::tuple(each.shape.need.has_devices, !each.shape.labels.empty(),
+                      millionths(each.scarcest.amount, total), most_bytes(each.shape.need),
+                      each.shape.need.amounts.size());
   });
   return bundles;
 }
 
 bool GroupPlacer::put(Node& node, std::int32_t bundle) {
-  const auto& ask = site(bundle).ask;
-  if (!cluster_.fits(node, ask, owner_)) return false;
-  placed_.push_back({bundle, node.id, cluster_.book({&node, -1}, ask)});
+  const auto& shape = site(bundle).shape;
+  if (!cluster_.fits(node, shape, owner_)) return false;
+  placed_.push_back({bundle, node.id, cluster_.book({&node, -1}, shape)});
   ++used_[node.id];
   return true;
 }
@@ -125,7 +125,7 @@ Scarcest GroupPlacer::least_for(const Bundles& bundles) const {
   Scarcest least = site(bundles.front()).scarcest;
   Quantity sum;
   for (const auto bundle : bundles) {
-    for (const auto& each : site(bundle).ask.need.amounts) {
+    for (const auto& each : site(bundle).shape.need.amounts) {
       if (each.name != least.resource) continue;
       if (!each.amount.is_whole()) return least;
       sum += each.amount;
@@ -166,7 +166,7 @@ bool GroupPlacer::spread(const Bundles& bundles) {
     const auto alone = [&](const auto& each) {
       return !used_.contains(each.first.node) && put(*each.second, bundle);
     };
-    const bool for_devices = site(bundle).ask.need.has_devices;
+    const bool for_devices = site(bundle).shape.need.has_devices;
     if (std::ranges::any_of(cluster_.order().ranks(for_devices), alone)) continue;
     std::vector<std::pair<std::int64_t, NodeId>> shared;
     for (const auto& [id, count] : used_) shared.emplace_back(count, id);
@@ -189,7 +189,7 @@ bool GroupPlacer::searched(const Bundles& bundles) {
     if (at == bundles.size()) return true;
     std::vector<NodeId> nodes;
     visit_tightest(site(bundles[at]).scarcest, [&](Node& node) {
-      if (cluster_.fits(node, site(bundles[at]).ask, owner_)) nodes.push_back(node.id);
+      if (cluster_.fits(node, site(bundles[at]).shape, owner_)) nodes.push_back(node.id);
       return nodes.size() >= most_homes;
     });
     for (const auto id : nodes) {
@@ -205,11 +205,11 @@ bool GroupPlacer::searched(const Bundles& bundles) {
 }
 
 std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limit) {
-  const auto& ask = site(bundle).ask;
+  const auto& shape = site(bundle).shape;
   std::vector<NodeId> homes;
-  for (const auto& [rank, node] : cluster_.order().ranks(ask.need.has_devices)) {
+  for (const auto& [rank, node] : cluster_.order().ranks(shape.need.has_devices)) {
     if (homes.size() >= limit) break;
-    if (!used_.contains(node->id) && cluster_.fits(*node, ask, owner_)) homes.push_back(node->id);
+    if (!used_.contains(node->id) && cluster_.fits(*node, shape, owner_)) homes.push_back(node->id);
   }
   return homes;
 }

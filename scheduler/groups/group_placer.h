@@ -31,17 +31,17 @@ struct PlacedBundle {
 
 // The request of one bundle.
 struct BundleSite {
-  RequestShape ask;
-  Scarcest scarcest;  // scarcest resource of `ask`
+  RequestShape shape;
+  Scarcest scarcest;  // scarcest resource of `shape`
 };
 
 class GroupPlacer {
  public:
-  // `sites` and `places` are indexed by bundle; a place without a node is searched. `owner` is the
-  // class whose reservation does not exclude nodes.
+  // `sites` and `locations` are indexed by bundle; a location without a node is searched.
+  // `owner` is the class whose reservation does not exclude nodes.
   GroupPlacer(ClusterView& cluster, const std::vector<BundleSite>& sites,
-              const std::vector<BundleLocation>& places, const ClassKey* owner = nullptr)
-      : cluster_(cluster), sites_(sites), places_(places), owner_(owner) {}
+              const std::vector<BundleLocation>& locations, const ClassKey* owner = nullptr)
+      : cluster_(cluster), sites_(sites), locations_(locations), owner_(owner) {}
 
   // Empty, with nothing allocated, if the group cannot be placed now.
   std::optional<std::vector<PlacedBundle>> place(GroupStrategy strategy);
@@ -73,7 +73,7 @@ class GroupPlacer {
 
   ClusterView& cluster_;
   const std::vector<BundleSite>& sites_;
-  const std::vector<BundleLocation>& places_;
+  const std::vector<BundleLocation>& locations_;
   const ClassKey* owner_;
   std::map<NodeId, std::int64_t> used_;  // number of bundles of the group by node
   std::vector<PlacedBundle> placed_;

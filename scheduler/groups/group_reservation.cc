@@ -125,7 +125,7 @@ void GroupReservation::take(const Groups::Row& row, Choice choice,
     Reservation reservation{reservation_key(row.spec), {}, row.spec.id, withheld};
     auto& amounts = reservation.need.amounts;
     for (const auto bundle : bundles) {
-      for (const auto& each : row.sites[static_cast<std::size_t>(bundle)].ask.need.amounts) {
+      for (const auto& each : row.sites[static_cast<std::size_t>(bundle)].shape.need.amounts) {
         const auto known = std::ranges::find(amounts, each.name, &Need::Amount::name);
         if (known == amounts.end()) {
           amounts.push_back(each);

@@ -17,7 +17,7 @@ const CoverageMark mark_placed("scheduler.group_placed");
 const CoverageMark mark_lost("scheduler.group_lost_bundles");
 const CoverageMark mark_yielded("scheduler.group_yielded_idle_bundles");
 
-constexpr std::size_t looked_at_for_reservation = 64;
+constexpr std::size_t examined_for_reservation = 64;
 
 // The request of a bundle as shown in reasons.
 std::string text_of(const Request& bundle) {
@@ -61,7 +61,7 @@ SlotId slot_of(GroupId group, std::int32_t bundle) {
 ClassKey reservation_key(const GroupSpec& spec) { return {spec.job, ClassId(spec.id.bits())}; }
 
 bool Groups::Row::complete() const {
-  return std::ranges::none_of(places, [](const auto& each) { return each.node.empty(); });
+  return std::ranges::none_of(locations, [](const auto& each) { return each.node.empty(); });
 }
 
 Groups::Turn Groups::turn_of(const Row& row) {
@@ -76,11 +76,11 @@ Groups::Row Groups::make_row(const GroupSpec& spec) const {
     Request request = bundle;
     request.strategy = DefaultStrategy{};
     request.placement = {};
-    RequestShape ask(request, spec.program, Tenant::bundle);
-    auto scarcest = cluster_.scarcest_of(ask.need);
-    row.sites.push_back({std::move(ask), std::move(scarcest)});
+    RequestShape shape(request, spec.program, Tenant::bundle);
+    auto scarcest = cluster_.scarcest_of(shape.need);
+    row.sites.push_back({std::move(shape), std::move(scarcest)});
   }
-  row.places.resize(spec.bundles.size());
+  row.locations.resize(spec.bundles.size());
   row.booked.resize(spec.bundles.size());
   return row;
 }
@@ -94,27 +94,27 @@ void Groups::book(Row& row, std::int32_t bundle) {
   const auto at = static_cast<std::size_t>(bundle);
   Slot slot;
   slot.id = slot_of(row.spec.id, bundle);
-  slot.node = row.places[at].node;
+  slot.node = row.locations[at].node;
   slot.job = row.spec.job;
-  slot.allocation = row.places[at].allocation;
+  slot.allocation = row.locations[at].allocation;
   slot.bundle_of = row.spec.id;
   slot.bundle = bundle;
   row.booked[at] = accounting_.restore(slot);
 }
 
-void Groups::add(const GroupSpec& spec, const std::vector<BundleLocation>& places) {
+void Groups::add(const GroupSpec& spec, const std::vector<BundleLocation>& locations) {
   if (rows_.contains(spec.id)) return;
   Row made = make_row(spec);
   made.sequence = ++sequence_;
   made.job_priority = accounting_.terms(spec.job).priority;
-  for (std::size_t i = 0; i < std::min(places.size(), made.places.size()); ++i) {
-    made.places[i] = places[i];
-    made.lost = made.lost || !places[i].node.empty();
+  for (std::size_t i = 0; i < std::min(locations.size(), made.locations.size()); ++i) {
+    made.locations[i] = locations[i];
+    made.lost = made.lost || !locations[i].node.empty();
   }
   cluster_.add_group(spec.id, spec.bundles.size());
   auto& row = *rows_.insert(spec.id, std::move(made)).first;
-  for (std::size_t i = 0; i < row.places.size(); ++i) {
-    if (!row.places[i].node.empty()) book(row, static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < row.locations.size(); ++i) {
+    if (!row.locations[i].node.empty()) book(row, static_cast<std::int32_t>(i));
   }
   queue(row);
 }
@@ -154,12 +154,12 @@ std::set<std::int32_t> Groups::in_use(GroupId id) const {
 void Groups::erase_if_over(GroupId id) {
   auto& row = rows_.at(id);
   const auto used = in_use(id);
-  for (std::size_t i = 0; i < row.places.size(); ++i) {
+  for (std::size_t i = 0; i < row.locations.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);
     if (used.contains(bundle) || !row.booked[i]) continue;
     accounting_.release(slot_of(id, bundle));
     row.booked[i] = false;
-    row.places[i] = {};
+    row.locations[i] = {};
   }
   if (!used.empty()) return;
   cluster_.drop_group(id);
@@ -168,15 +168,15 @@ void Groups::erase_if_over(GroupId id) {
 
 void Groups::restore_on(Node& node, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    for (std::size_t i = 0; i < row.places.size(); ++i) {
-      if (row.places[i].node != node.id || row.booked[i]) continue;
-      if (!node.ledger.has_free(row.places[i].allocation)) {
+    for (std::size_t i = 0; i < row.locations.size(); ++i) {
+      if (row.locations[i].node != node.id || row.booked[i]) continue;
+      if (!node.ledger.has_free(row.locations[i].allocation)) {
         lose(row, i, news);
         continue;
       }
       const auto bundle = static_cast<std::int32_t>(i);
       book(row, bundle);
-      cluster_.open_room(id, bundle);
+      cluster_.open_bundle(id, bundle);
     }
   }
 }
@@ -184,7 +184,7 @@ void Groups::restore_on(Node& node, std::vector<GroupNews>& news) {
 // The bundle loses its node and needs another one.
 void Groups::lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news) {
   row.booked[bundle] = false;
-  row.places[bundle] = {};
+  row.locations[bundle] = {};
   if (row.removing) return;
   mark_lost.hit();
   queue_.erase(turn_of(row));
@@ -198,8 +198,8 @@ void Groups::lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news) {
 
 void Groups::node_lost(NodeId node, std::vector<GroupNews>& news) {
   for (auto& [id, row] : rows_) {
-    for (std::size_t i = 0; i < row.places.size(); ++i) {
-      if (row.places[i].node == node) lose(row, i, news);
+    for (std::size_t i = 0; i < row.locations.size(); ++i) {
+      if (row.locations[i].node == node) lose(row, i, news);
     }
   }
 }
@@ -215,9 +215,9 @@ void Groups::leave_unusable(Row& row, std::vector<GroupNews>& news) {
   if (row.removing) return;
   const GroupId id = row.spec.id;
   const auto used = in_use(id);
-  for (std::size_t i = 0; i < row.places.size(); ++i) {
+  for (std::size_t i = 0; i < row.locations.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);
-    const auto* node = cluster_.nodes().find(row.places[i].node);
+    const auto* node = cluster_.nodes().find(row.locations[i].node);
     const bool unusable = node != nullptr && node->cannot_start.contains(row.spec.program);
     if (!unusable || !row.booked[i] || used.contains(bundle)) continue;
     accounting_.release(slot_of(id, bundle));
@@ -229,7 +229,7 @@ bool Groups::is_worth_a_try(const Row& row) const {
   // least amount that an unplaced bundle needs, by resource
   std::map<std::string_view, Quantity> least;
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
-    if (!row.places[i].node.empty()) continue;
+    if (!row.locations[i].node.empty()) continue;
     const auto& [resource, amount] = row.sites[i].scarcest;
     const auto at = least.try_emplace(resource, amount).first;
     at->second = std::min(at->second, amount);
@@ -245,8 +245,8 @@ std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
   if (accounting_.terms(row.spec.job).quota.empty()) return std::nullopt;
   ResourceSet wanted;
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
-    if (ever || row.places[i].node.empty())
-      add_at_most(wanted, most_held_by(row.sites[i].ask.need));
+    if (ever || row.locations[i].node.empty())
+      add_at_most(wanted, most_held_by(row.sites[i].shape.need));
   }
   return accounting_.over_quota(row.spec.job, wanted, ever);
 }
@@ -270,7 +270,7 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
   const auto stamp = cluster_.last_stamp();
   if (row.checked_version != cluster_.version()) {
     row.examined_through = 0;
-    for (auto& site : row.sites) site.scarcest = cluster_.scarcest_of(site.ask.need);
+    for (auto& site : row.sites) site.scarcest = cluster_.scarcest_of(site.shape.need);
   }
   if (row.examined_through > 0 && !is_worth_a_try(row)) {
     row.examined_through = stamp;
@@ -282,7 +282,7 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
     return Attempt::not_worth;
   }
   const auto owner = reservation_key(row.spec);
-  auto found = GroupPlacer(cluster_, row.sites, row.places, &owner).place(row.spec.strategy);
+  auto found = GroupPlacer(cluster_, row.sites, row.locations, &owner).place(row.spec.strategy);
   if (!found) {
     row.examined_through = stamp;
     report_shortage(row, news);
@@ -293,7 +293,7 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
     const auto at = static_cast<std::size_t>(each.bundle);
     // The placer has allocated on the ledger; the slot accounting allocates again.
     cluster_.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
-    row.places[at] = {each.node, std::move(each.allocation)};
+    row.locations[at] = {each.node, std::move(each.allocation)};
     book(row, each.bundle);
   }
   row.lost = true;  // later losses of this group have precedence
@@ -349,9 +349,9 @@ void Groups::note_waiting(Time now) {
 }
 
 const Groups::Row* Groups::first_waiting() const {
-  std::size_t looked_at = 0;
+  std::size_t examined = 0;
   for (const auto& [turn, id] : queue_) {
-    if (++looked_at > looked_at_for_reservation) break;
+    if (++examined > examined_for_reservation) break;
     const auto& row = rows_.at(id);
     if (!row.infeasible && !over_quota(row, false)) return &row;
   }
@@ -376,11 +376,11 @@ std::int64_t Groups::waiting_before(std::int32_t job_priority) const {
 
 std::int64_t Groups::waiting_before(const GroupSpec& spec) const {
   if (const auto* known = rows_.find(spec.id)) return waiting_before(turn_of(*known));
-  Row asked;
-  asked.spec.priority = spec.priority;
-  asked.job_priority = accounting_.terms(spec.job).priority;
-  asked.sequence = sequence_ + 1;
-  return waiting_before(turn_of(asked));
+  Row requested;
+  requested.spec.priority = spec.priority;
+  requested.job_priority = accounting_.terms(spec.job).priority;
+  requested.sequence = sequence_ + 1;
+  return waiting_before(turn_of(requested));
 }
 
 void Groups::rest() {
@@ -414,15 +414,15 @@ Groups::Shortage Groups::shortage_of(const GroupSpec& spec) const {
   const auto row = make_row(spec);
   if (const auto refusal = over_quota(row, true)) return {to_string(*refusal), refusal->what};
   if (auto contradiction = contradiction_in(spec); !contradiction.empty()) return {contradiction};
-  if (const auto found = GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) {
+  if (const auto found = GroupPlacer(empty, row.sites, row.locations).place(spec.strategy)) {
     for (const auto& each : *found) {
       empty.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
     }
     return {};
   }
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
-    const auto& ask = row.sites[i].ask;
-    const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
+    const auto& shape = row.sites[i].shape;
+    const auto serves = [&](const auto& each) { return empty.can_ever(each.second, shape); };
     if (std::ranges::any_of(empty.nodes(), serves)) continue;
     const auto text =
         fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
@@ -430,7 +430,7 @@ Groups::Shortage Groups::shortage_of(const GroupSpec& spec) const {
     const auto& [id, node] = *empty.nodes().begin();
     std::vector<NodeReason> reasons;
     for (const auto& each : empty.nodes())
-      reasons.push_back({each.first, empty.why_not(each.second, ask)});
+      reasons.push_back({each.first, empty.why_not(each.second, shape)});
     return {fmt::format("{}; node {}: {}", text, id.brief(), to_string(reasons.front().reason)),
             missing_resource(reasons)};
   }
@@ -442,7 +442,7 @@ Groups::Shortage Groups::shortage_of(const GroupSpec& spec) const {
     case GroupStrategy::strict_spread: {
       const auto able = std::ranges::count_if(empty.nodes(), [&](const auto& each) {
         return std::ranges::any_of(
-            row.sites, [&](const auto& site) { return empty.can_ever(each.second, site.ask); });
+            row.sites, [&](const auto& site) { return empty.can_ever(each.second, site.shape); });
       });
       return {
           fmt::format("{} bundles need {} nodes, as STRICT_SPREAD asks, and only {} can hold any",
@@ -457,7 +457,7 @@ Groups::Shortage Groups::shortage_of(const GroupSpec& spec) const {
 std::vector<std::int32_t> Groups::idle_bundles(const Row& row) const {
   std::vector<std::int32_t> idle;
   const auto used = in_use(row.spec.id);
-  for (std::size_t i = 0; i < row.places.size(); ++i) {
+  for (std::size_t i = 0; i < row.locations.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);
     if (row.booked[i] && !used.contains(bundle)) idle.push_back(bundle);
   }
@@ -535,14 +535,14 @@ std::string Groups::why_waiting(GroupId id) const {
   if (row == nullptr || row->removing || row->complete()) return {};
   if (const auto refusal = over_quota(*row, false)) return to_string(*refusal);
   std::size_t missing = 0, first = 0;
-  for (std::size_t i = row->places.size(); i-- > 0;) {
-    if (!row->places[i].node.empty()) continue;
+  for (std::size_t i = row->locations.size(); i-- > 0;) {
+    if (!row->locations[i].node.empty()) continue;
     ++missing;
     first = i;
   }
   return fmt::format(
       "{} of {} bundles wait{} for a node with free resources; the first is bundle {} ({})",
-      missing, row->places.size(), missing == 1 ? "s" : "", first,
+      missing, row->locations.size(), missing == 1 ? "s" : "", first,
       text_of(row->spec.bundles[first]));
 }
 
@@ -568,7 +568,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   explanation.feasible = explanation.shortage.empty();
   if (!explanation.feasible && !is_never_to_be(fresh)) {
     explanation.left_over =
-        GroupPlacer(empty_cluster(), fresh.sites, fresh.places).left_over(spec.strategy);
+        GroupPlacer(empty_cluster(), fresh.sites, fresh.locations).left_over(spec.strategy);
   }
   if (!row.complete()) explanation.held_back = over_quota(row, false);
   explanation.fits_now = !explanation.held_back && fits_now(row);
@@ -579,7 +579,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
     }
   }
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
-    if (!row.places[i].node.empty()) continue;
+    if (!row.locations[i].node.empty()) continue;
     const auto same = std::ranges::find_if(explanation.bundles, [&](const BundleReasons& each) {
       return spec.bundles[static_cast<std::size_t>(each.bundle)] == spec.bundles[i];
     });
@@ -590,7 +590,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
     BundleReasons reasons{static_cast<std::int32_t>(i), 0, {}};
     for (const auto& [id, node] : cluster_.nodes()) {
       if (reasons.nodes.size() >= reasons_per_bundle) break;
-      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].ask, &owner)});
+      reasons.nodes.push_back({id, cluster_.why_not(node, row.sites[i].shape, &owner)});
     }
     explanation.bundles.push_back(std::move(reasons));
   }

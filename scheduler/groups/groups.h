@@ -67,7 +67,7 @@ class Groups {
     std::uint64_t sequence = 0;
     std::int32_t job_priority = 0;
     std::vector<BundleSite> sites;
-    std::vector<BundleLocation> places;
+    std::vector<BundleLocation> locations;
     std::vector<bool> booked;  // by bundle; false while its node is still expected
     Time waits_since;          // unplaced: start of the wait, set by the following plan
     bool infeasible = false;   // result of the last attempt
@@ -83,8 +83,8 @@ class Groups {
   Groups(ClusterView& cluster, SlotAccounting& accounting, const GroupSettings& settings)
       : cluster_(cluster), accounting_(accounting), settings_(settings) {}
 
-  // `places` is the content of a durable record; empty for a new group.
-  void add(const GroupSpec& spec, const std::vector<BundleLocation>& places);
+  // `locations` is the content of a durable record; empty for a new group.
+  void add(const GroupSpec& spec, const std::vector<BundleLocation>& locations);
   // Closes the group. The caller ends the slots in its bundles, which are returned.
   std::vector<SlotId> remove(GroupId id);
   // The group is removed from the durable record: its bundles are freed as soon as they are empty.

@@ -17,14 +17,14 @@ InstanceLedger::InstanceLedger(const NodeShape& shape, std::int32_t max_task_slo
 
 InstanceLedger::InstanceLedger(SharedLayout layout, std::int32_t max_task_slots)
     : has_(std::move(layout)),
-      places_{Places{has_->task_executors, 0, 0, max_task_slots},
-              Places{has_->actor_executors, 0, 0, has_->actor_executors}, no_bound} {
+      executors_{ExecutorCounts{has_->task_executors, 0, 0, max_task_slots},
+                 ExecutorCounts{has_->actor_executors, 0, 0, has_->actor_executors}, no_bound} {
   clear();
 }
 
 InstanceLedger::InstanceLedger(const InstanceLayout& node, const Allocation& share)
     : has_(std::make_shared<const InstanceLayout>(node, share)),
-      places_{no_bound, no_bound, no_bound} {
+      executors_{no_bound, no_bound, no_bound} {
   clear();
 }
 
@@ -84,7 +84,8 @@ std::int64_t InstanceLedger::count(const Resource& of, const Need& need, const N
 
 bool InstanceLedger::fits(const Need& need) const {
   const auto* cpu = has_->of_cpu();
-  if ((cpu != nullptr && free_of(*cpu) < Quantity()) || !places(need.tenant).open()) return false;
+  if ((cpu != nullptr && free_of(*cpu) < Quantity()) || !executors(need.tenant).open())
+    return false;
   // Free amounts imply total amounts, so this check usually suffices.
   bool is_plain = need.types.empty() && need.required_totals.empty();
   for (const auto& want : need.amounts) {
@@ -167,9 +168,9 @@ Allocation InstanceLedger::take(const Need& need) {
         {std::string(resource::accelerator_prefix) + type, {{0, shown, 0}}});
   }
   std::ranges::sort(allocation.resources, {}, &ResourceShare::name);
-  auto& place = places(need.tenant);
-  ++place.running;
-  ++place.holders;
+  auto& counts = executors(need.tenant);
+  ++counts.running;
+  ++counts.holders;
   return allocation;
 }
 
@@ -194,9 +195,9 @@ void InstanceLedger::move(std::span<const ResourceShare> shares, int sign, bool 
 
 void InstanceLedger::restore(const Allocation& allocation, Occupancy occupancy) {
   move(allocation.resources, -1, !occupancy.lent);
-  auto& place = places(occupancy.tenant);
-  if (!occupancy.lent) ++place.running;
-  ++place.holders;
+  auto& counts = executors(occupancy.tenant);
+  if (!occupancy.lent) ++counts.running;
+  ++counts.holders;
 }
 
 bool InstanceLedger::has_free(const Allocation& allocation) const {
@@ -215,19 +216,19 @@ bool InstanceLedger::has_free(const Allocation& allocation) const {
 
 void InstanceLedger::free(const Allocation& allocation, Occupancy occupancy) {
   move(allocation.resources, 1, !occupancy.lent);
-  auto& place = places(occupancy.tenant);
-  if (!occupancy.lent) --place.running;
-  --place.holders;
-  MOBULA_CHECK(place.running >= 0 && place.holders >= 0, "a place is freed once");
+  auto& counts = executors(occupancy.tenant);
+  if (!occupancy.lent) --counts.running;
+  --counts.holders;
+  MOBULA_CHECK(counts.running >= 0 && counts.holders >= 0, "an executor slot is freed once");
 }
 
 void InstanceLedger::release_cpu(const Allocation& allocation, Tenant tenant) {
-  --places(tenant).running;
+  --executors(tenant).running;
   if (const auto* cpu = allocation.find(resource::cpu)) move({cpu, 1}, 1, true);
 }
 
 void InstanceLedger::reacquire_cpu(const Allocation& allocation, Tenant tenant) {
-  ++places(tenant).running;
+  ++executors(tenant).running;
   if (const auto* cpu = allocation.find(resource::cpu)) move({cpu, 1}, -1, true);
 }
 

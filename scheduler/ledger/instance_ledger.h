@@ -1,4 +1,4 @@
-// The ledger of one node by instance: amounts, bytes of device memory, executor places. Decides
+// The ledger of one node by instance: amounts, bytes of device memory, executor slots. Decides
 // which devices a request gets. A request is allocated over all its resources or not at all.
 // Thread: owner (one core).
 // Not: node states, labels, strategies.
@@ -31,13 +31,13 @@ namespace mobula::internal::scheduler {
 //     island that holds them all and has the fewest free, if one exists.
 //   - An accelerator type restricts the devices or, without devices, the node; it never limits.
 //
-// Only CPU and executor places may become negative, when a blocked slot continues. Nothing starts
+// Only CPU and executor slots may become negative, when a blocked slot continues. Nothing starts
 // while CPU is negative. `restore` may overdraw any amount.
 
 // Use of a slot apart from its allocation.
 struct Occupancy {
   Tenant tenant = Tenant::task;
-  bool lent = false;  // its CPU and executor place are released while it is blocked
+  bool lent = false;  // its CPU and executor slot are released while it is blocked
 };
 
 class InstanceLedger {
@@ -46,7 +46,7 @@ class InstanceLedger {
   InstanceLedger(const NodeShape& shape, std::int32_t max_task_slots);
   InstanceLedger(SharedLayout layout, std::int32_t max_task_slots);
   // The ledger of a bundle: the part of the node that `share` holds, under the same indices. The
-  // node accounts the executor places.
+  // node accounts the executor slots.
   InstanceLedger(const InstanceLayout& node, const Allocation& share);
 
   // The first rule that rejects `need`: first permanent rules, then rules that wait for freed
@@ -54,7 +54,7 @@ class InstanceLedger {
   Reason why_not(const Need& need) const;
   bool can_ever(const Need& need) const { return !never(need).has_value(); }
   bool fits(const Need& need) const;
-  bool has_place(Tenant tenant) const { return places(tenant).open(); }
+  bool has_free_executor(Tenant tenant) const { return executors(tenant).open(); }
 
   // Allocates `need`; nothing changes if it does not fit.
   std::optional<Allocation> book(const Need& need);
@@ -66,7 +66,7 @@ class InstanceLedger {
   void free(const Allocation& allocation, Occupancy occupancy);
   // Returns true if the whole allocation is free.
   bool has_free(const Allocation& allocation) const;
-  // Releases the CPU and place of a blocked slot, and reacquires them, whatever is free.
+  // Releases the CPU and executor of a blocked slot, and reacquires them, whatever is free.
   void release_cpu(const Allocation& allocation, Tenant tenant);
   void reacquire_cpu(const Allocation& allocation, Tenant tenant);
 
@@ -93,7 +93,7 @@ class InstanceLedger {
 
   friend bool operator==(const InstanceLedger& a, const InstanceLedger& b) {
     return *a.has_ == *b.has_ && a.left_ == b.left_ && a.types_used_ == b.types_used_ &&
-           a.places_ == b.places_;
+           a.executors_ == b.executors_;
   }
 
  private:
@@ -105,14 +105,14 @@ class InstanceLedger {
     std::int64_t memory = 0;
     friend bool operator==(const Left&, const Left&) = default;
   };
-  // Limit, number of running (not blocked) slots, and number of all holders of executor places.
-  struct Places {
+  // Limit, number of running (not blocked) slots, and number of all holders of executor slots.
+  struct ExecutorCounts {
     std::int32_t bound = 0, running = 0, holders = 0, max_holders = 0;
     bool open() const { return running < bound && holders < max_holders; }
-    friend bool operator==(const Places&, const Places&) = default;
+    friend bool operator==(const ExecutorCounts&, const ExecutorCounts&) = default;
   };
-  static constexpr Places no_bound{std::numeric_limits<std::int32_t>::max(), 0, 0,
-                                   std::numeric_limits<std::int32_t>::max()};
+  static constexpr ExecutorCounts no_bound{std::numeric_limits<std::int32_t>::max(), 0, 0,
+                                           std::numeric_limits<std::int32_t>::max()};
   struct Take {
     Quantity amount;
     std::int64_t bytes = 0;
@@ -158,14 +158,16 @@ class InstanceLedger {
   void add(const Resource& to, std::size_t instance, Quantity amount, std::int64_t memory);
   Quantity* used_of_type(std::string_view type);
   void move(std::span<const ResourceShare> shares, int sign, bool with_cpu);
-  Places& places(Tenant tenant) { return places_[static_cast<std::size_t>(tenant)]; }
-  const Places& places(Tenant tenant) const { return places_[static_cast<std::size_t>(tenant)]; }
+  ExecutorCounts& executors(Tenant tenant) { return executors_[static_cast<std::size_t>(tenant)]; }
+  const ExecutorCounts& executors(Tenant tenant) const {
+    return executors_[static_cast<std::size_t>(tenant)];
+  }
   void clear();
 
   SharedLayout has_;
-  std::vector<Left> left_;            // for each resource its total, then each instance
-  std::vector<Quantity> types_used_;  // by type
-  std::array<Places, 3> places_;      // by tenant
+  std::vector<Left> left_;                   // for each resource its total, then each instance
+  std::vector<Quantity> types_used_;         // by type
+  std::array<ExecutorCounts, 3> executors_;  // by tenant
 };
 
 }  // namespace mobula::internal::scheduler

@@ -34,7 +34,7 @@ std::optional<Reason> InstanceLedger::never(const Need& need) const {
   for (const auto& [name, amount] : need.required_totals.amounts()) {
     if (total(name) < amount) return absent_or_too_small(name, amount, total(name));
   }
-  if (places(need.tenant).bound <= 0) {
+  if (executors(need.tenant).bound <= 0) {
     return reason(ReasonCode::resource_absent, "executors", one_device, Quantity());
   }
   for (const auto& want : need.amounts) {
@@ -108,11 +108,11 @@ std::optional<Reason> InstanceLedger::busy(const Need& need) const {
   if (cpu != nullptr && free_of(*cpu) < Quantity()) {
     return reason(ReasonCode::oversubscribed, cpu->name, {}, {});
   }
-  const auto& place = places(need.tenant);
-  if (!place.open()) {
-    const bool all_blocked = place.running < place.bound;
+  const auto& counts = executors(need.tenant);
+  if (!counts.open()) {
+    const bool all_blocked = counts.running < counts.bound;
     auto full = reason(ReasonCode::executors_full, "executors", one_device,
-                       Quantity::whole(all_blocked ? place.max_holders : place.bound));
+                       Quantity::whole(all_blocked ? counts.max_holders : counts.bound));
     if (all_blocked) full.detail = "blocked executors included";
     return full;
   }
@@ -147,12 +147,12 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
       const auto context = want.bytes > 0 ? of.instances[i].context : 0;
       most_bytes = std::max(most_bytes, left(of, i).memory - context);
     }
-    auto asked = want.bytes;
+    auto requested = want.bytes;
     for (const auto& instance : of.instances) {
       const auto take = take_of(instance, want, true);
-      if (want.bytes == 0 && take) asked = take->bytes;
+      if (want.bytes == 0 && take) requested = take->bytes;
     }
-    return reason(ReasonCode::gpu_memory_busy, want.name, Quantity::whole(asked),
+    return reason(ReasonCode::gpu_memory_busy, want.name, Quantity::whole(requested),
                   Quantity::whole(most_bytes));
   }
   if (want.amount >= one_device) {

@@ -20,21 +20,21 @@ Quantity cpu_of(const Slot& slot) {
 
 }  // namespace
 
-std::optional<Quantity> Oversubscription::free_cpus(const Place& place) const {
-  if (place.group.empty()) {
-    const auto* node = cluster_.nodes().find(place.node);
+std::optional<Quantity> Oversubscription::free_cpus(const Pool& pool) const {
+  if (pool.group.empty()) {
+    const auto* node = cluster_.nodes().find(pool.node);
     return node == nullptr ? std::nullopt : std::optional(node->ledger.available(resource::cpu));
   }
-  const auto* room = cluster_.room(place.group, place.bundle);
-  return room == nullptr || room->node != place.node
+  const auto* capacity = cluster_.capacity(pool.group, pool.bundle);
+  return capacity == nullptr || capacity->node != pool.node
              ? std::nullopt
-             : std::optional(room->ledger.available(resource::cpu));
+             : std::optional(capacity->ledger.available(resource::cpu));
 }
 
 void Oversubscription::resumed(const Slot& slot) {
   const auto& [group, bundle] = std::tie(slot.allocation.group, slot.allocation.bundle);
-  const Place place{slot.node, group, group.empty() ? -1 : bundle};
-  if (is_over(free_cpus(place))) over_.try_emplace(place, std::nullopt);
+  const Pool pool{slot.node, group, group.empty() ? -1 : bundle};
+  if (is_over(free_cpus(pool))) over_.try_emplace(pool, std::nullopt);
 }
 
 std::optional<Time> Oversubscription::due() const {
@@ -48,26 +48,25 @@ std::optional<Time> Oversubscription::due() const {
 
 void Oversubscription::run(Time now, std::vector<Recall>& out) {
   for (auto at = over_.begin(); at != over_.end();) {
-    auto& [place, since] = *at;
-    const bool over = is_over(free_cpus(place));
+    auto& [pool, since] = *at;
+    const bool over = is_over(free_cpus(pool));
     if (!since) since = now;
     if (over && now - *since < recall_after_) {
       ++at;
       continue;
     }
-    if (over) recall_in(place, now, out);
+    if (over) recall_in(pool, now, out);
     at = over_.erase(at);  // it cannot get worse before another slot continues
   }
 }
 
-void Oversubscription::recall_in(const Place& place, Time now, std::vector<Recall>& out) {
+void Oversubscription::recall_in(const Pool& pool, Time now, std::vector<Recall>& out) {
   std::vector<const HeldSlot*> candidates;
-  auto lacking = -*free_cpus(place);
-  for (const auto id : accounting_.slots_on(place.node)) {
+  auto lacking = -*free_cpus(pool);
+  for (const auto id : accounting_.slots_on(pool.node)) {
     const auto* held = accounting_.find(id);
     const auto& allocation = held->slot.allocation;
-    if (allocation.group != place.group ||
-        (!place.group.empty() && allocation.bundle != place.bundle))
+    if (allocation.group != pool.group || (!pool.group.empty() && allocation.bundle != pool.bundle))
       continue;
     if (tenant_of(held->slot) != Tenant::task || cpu_of(held->slot) == Quantity()) continue;
     if (held->recalled) {

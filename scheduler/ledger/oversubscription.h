@@ -24,25 +24,25 @@ class Oversubscription {
   // The slot has reacquired its CPU.
   void resumed(const Slot& slot);
   void run(Time now, std::vector<Recall>& out);
-  // Time of the next action of `run`; in the past for a place that is new to it.
+  // Time of the next action of `run`; in the past for a pool that is new to it.
   std::optional<Time> due() const;
 
  private:
   // A separate ledger: of a node, or of a bundle.
-  struct Place {
+  struct Pool {
     NodeId node;
     GroupId group;  // empty: the node
     std::int32_t bundle = -1;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const Pool&, const Pool&) = default;
   };
-  // Below 0 if oversubscribed; empty if the place no longer exists.
-  std::optional<Quantity> free_cpus(const Place& place) const;
-  void recall_in(const Place& place, Time now, std::vector<Recall>& out);
+  // Below 0 if oversubscribed; empty if the pool no longer exists.
+  std::optional<Quantity> free_cpus(const Pool& pool) const;
+  void recall_in(const Pool& pool, Time now, std::vector<Recall>& out);
 
   const ClusterView& cluster_;
   SlotAccounting& accounting_;
   Duration recall_after_;
-  std::map<Place, std::optional<Time>> over_;  // start of the oversubscription; empty: the next run
+  std::map<Pool, std::optional<Time>> over_;  // start of the oversubscription; empty: the next run
 };
 
 }  // namespace mobula::internal::scheduler

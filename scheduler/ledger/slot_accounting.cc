@@ -194,7 +194,7 @@ bool SlotAccounting::release(SlotId id) {
     at->second.erase(id);
     if (at->second.empty()) in_group_.erase(at);
   }
-  if (!slot.bundle_of.empty()) cluster_.remove_room(slot.bundle_of, slot.bundle);
+  if (!slot.bundle_of.empty()) cluster_.remove_bundle(slot.bundle_of, slot.bundle);
   if (--job.slots == 0 && job.ended) jobs_.erase(slot.job);
   if (held.recalled) --held.holder->recalled;
   if (--held.holder->slots == 0 && held.holder->demand == nullptr) holders_.erase(holder_of(slot));
@@ -263,7 +263,7 @@ bool SlotAccounting::mark_answer(SlotId id, Ending answer) {
   auto* held = slots_.find(id);
   if (held == nullptr || held->ending == Ending::unasked) return false;
   // An order to end stays, whatever the reply to an earlier query.
-  if (answer == Ending::refused || held->ending == Ending::asked) held->ending = answer;
+  if (answer == Ending::refused || held->ending == Ending::requested) held->ending = answer;
   return true;
 }
 
@@ -394,10 +394,10 @@ std::string SlotAccounting::verify() const {
   }
   for (const auto& [id, held] : slots_) {
     const auto& slot = held.slot;
-    const auto* room = cluster_.room(slot.bundle_of, slot.bundle);
+    const auto* capacity = cluster_.capacity(slot.bundle_of, slot.bundle);
     if (slot.bundle_of.empty()) continue;
-    const auto* again = fresh.room(slot.bundle_of, slot.bundle);
-    if (room == nullptr || !(room->ledger == again->ledger)) {
+    const auto* again = fresh.capacity(slot.bundle_of, slot.bundle);
+    if (capacity == nullptr || !(capacity->ledger == again->ledger)) {
       return fmt::format("the ledger of bundle {} of group {} differs from its slots", slot.bundle,
                          slot.bundle_of.hex());
     }

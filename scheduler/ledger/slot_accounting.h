@@ -75,10 +75,10 @@ struct Holder {
 // Progress of ending the work in a slot.
 enum class Ending : std::uint8_t {
   unasked,
-  asked,    // its lessee was queried
-  allowed,  // the lessee permits it
-  ordered,  // the lessee was ordered to end it
-  refused,  // the lessee does not permit it
+  requested,  // its lessee was queried
+  allowed,    // the lessee permits it
+  ordered,    // the lessee was ordered to end it
+  refused,    // the lessee does not permit it
 };
 
 struct HeldSlot {

@@ -29,8 +29,8 @@ class Backlog {
 
  private:
   // Evaluation of one type, valid while all units that it takes are left.
-  struct Look {
-    explicit Look(const NodeType& of);
+  struct Candidate {
+    explicit Candidate(const NodeType& of);
 
     const NodeType* type;
     std::vector<std::string> resources;  // resources that count in a score
@@ -40,14 +40,14 @@ class Backlog {
   };
 
   void forget(const Unit& unit);
-  TypeScore score_of(const Look& look) const;
+  TypeScore score_of(const Candidate& candidate) const;
 
   std::vector<Unit> units_;                     // the largest first; served units have a count of 0
-  std::map<std::size_t, std::size_t> place_;    // index in units_, by number
+  std::map<std::size_t, std::size_t> index_;    // index in units_, by number
   std::int64_t waiting_ = 0;                    // units with a count above 0
   std::map<std::string, std::int64_t> wanted_;  // number of units by resource
   std::int64_t want_devices_ = 0;
-  std::vector<Look> looks_;
+  std::vector<Candidate> candidates_;
 };
 
 }  // namespace mobula::internal::planner

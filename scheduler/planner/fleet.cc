@@ -24,7 +24,7 @@ Fleet::Fleet(const ClusterState& state, const std::vector<NodeType>& types, cons
 
 std::int64_t Fleet::count(const std::string& type) const { return counts_.at(type).all(); }
 
-bool Fleet::has_room(const NodeType& type) const {
+bool Fleet::has_capacity(const NodeType& type) const {
   return type.closed.empty() && count(type.name) < type.max_workers &&
          workers_ < limits_.max_workers;
 }
@@ -32,7 +32,7 @@ bool Fleet::has_room(const NodeType& type) const {
 std::set<std::string> Fleet::closed() const {
   std::set<std::string> names;
   for (const auto& type : types_) {
-    if (!has_room(type)) names.insert(type.name);
+    if (!has_capacity(type)) names.insert(type.name);
   }
   return names;
 }
@@ -43,7 +43,7 @@ std::string Fleet::limits_of(const std::vector<const NodeType*>& names) const {
   }
   std::string text;
   for (const auto* type : names) {
-    if (has_room(*type)) continue;
+    if (has_capacity(*type)) continue;
     if (!text.empty()) text += ", ";
     text += type->closed.empty()
                 ? fmt::format("{} has its maximum of {}", type->name, type->max_workers)

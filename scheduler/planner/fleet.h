@@ -24,7 +24,7 @@ class Fleet {
   const std::vector<NodeType>& types() const { return types_; }
   std::int64_t count(const std::string& type) const;
   std::int64_t running(const std::string& type) const { return counts_.at(type).running; }
-  bool has_room(const NodeType& type) const;
+  bool has_capacity(const NodeType& type) const;
   // Types at a limit, and closed types.
   std::set<std::string> closed() const;
   // A sentence about the limit that closes these types.

@@ -11,28 +11,28 @@ namespace {
 using scheduler::RequestShape;
 using scheduler::Tenant;
 
-bool has_place(const WantedGroup& group, std::size_t bundle) {
-  return bundle < group.places.size() && !group.places[bundle].node.empty();
+bool has_location(const WantedGroup& group, std::size_t bundle) {
+  return bundle < group.locations.size() && !group.locations[bundle].node.empty();
 }
 
-bool has_any_place(const WantedGroup& group) {
-  return std::ranges::any_of(group.places, [](const auto& each) { return !each.node.empty(); });
+bool has_any_location(const WantedGroup& group) {
+  return std::ranges::any_of(group.locations, [](const auto& each) { return !each.node.empty(); });
 }
 
 // The unplaced bundles: as one unit if they stay together, else one unit each.
 std::vector<Unit> units_of(const WantedGroup& group) {
-  std::vector<RequestShape> asks;
+  std::vector<RequestShape> shapes;
   for (std::size_t i = 0; i < group.spec.bundles.size(); ++i) {
-    if (has_place(group, i)) continue;
+    if (has_location(group, i)) continue;
     auto request = group.spec.bundles[i];
     request.strategy = DefaultStrategy{};
     request.placement = {};
-    asks.emplace_back(request, group.spec.program, Tenant::bundle);
+    shapes.emplace_back(request, group.spec.program, Tenant::bundle);
   }
-  std::ranges::stable_sort(asks, larger);
-  if (group.spec.strategy == GroupStrategy::strict_pack) return {Unit{std::move(asks), 1}};
+  std::ranges::stable_sort(shapes, larger);
+  if (group.spec.strategy == GroupStrategy::strict_pack) return {Unit{std::move(shapes), 1}};
   std::vector<Unit> units;
-  for (auto& ask : asks) units.push_back(Unit{{std::move(ask)}, 1});
+  for (auto& shape : shapes) units.push_back(Unit{{std::move(shape)}, 1});
   return units;
 }
 
@@ -65,8 +65,8 @@ bool GroupServer::on_one_node(const std::vector<Unit>& units) {
   return false;
 }
 
-std::vector<Unit> GroupServer::beyond_room(const WantedGroup& group,
-                                           const std::vector<Unit>& units) const {
+std::vector<Unit> GroupServer::beyond_capacity(const WantedGroup& group,
+                                               const std::vector<Unit>& units) const {
   const bool apart = group.spec.strategy == GroupStrategy::strict_spread;
   auto taken = stage_.nodes_of(group.spec.id);
   std::map<NodeId, scheduler::InstanceLedger>
@@ -76,7 +76,7 @@ std::vector<Unit> GroupServer::beyond_room(const WantedGroup& group,
     const auto fits = [&](const auto& row) {
       const auto& [id, node] = row;
       if (apart && taken.contains(id)) return false;
-      if (!stage_.cluster().fits(node, unit.asks.front())) return false;
+      if (!stage_.cluster().fits(node, unit.shapes.front())) return false;
       const auto known = accounting.find(id);
       auto ledger = known != accounting.end() ? known->second : node.ledger;
       if (!take(ledger, node.labels, unit)) return false;
@@ -110,7 +110,7 @@ Unserved GroupServer::refusal(const WantedGroup& group, const std::vector<Unit>&
   Unserved made;
   made.group = group.spec.id;
   const bool strict_pack = group.spec.strategy == GroupStrategy::strict_pack;
-  if (strict_pack && has_any_place(group)) {
+  if (strict_pack && has_any_location(group)) {
     made.why = "its other bundles keep it on their node, which has no capacity for the rest";
     return made;
   }
@@ -149,18 +149,18 @@ std::optional<Unserved> GroupServer::serve(const WantedGroup& group) {
   const bool strict_pack = group.spec.strategy == GroupStrategy::strict_pack;
   bool served = false;
   if (strict_pack) {
-    served = !has_any_place(group) && on_one_node(units);
+    served = !has_any_location(group) && on_one_node(units);
   } else {
     // The scheduler may divide the present capacity in another way than this estimate. In that
     // case, all bundles use fresh nodes.
-    served = on_several(group, beyond_room(group, units)) || on_several(group, units);
+    served = on_several(group, beyond_capacity(group, units)) || on_several(group, units);
   }
   if (served) {
     drop_unused();
     return std::nullopt;
   }
   auto refused = refusal(group, units);
-  if (!has_any_place(group)) stage_.drop_group(group_);
+  if (!has_any_location(group)) stage_.drop_group(group_);
   return refused;
 }
 

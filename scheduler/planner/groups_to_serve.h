@@ -27,7 +27,7 @@ class GroupServer {
   bool on_one_node(const std::vector<Unit>& units);
   bool on_several(const WantedGroup& group, std::vector<Unit> units);
   // Removes the units that fit on present nodes.
-  std::vector<Unit> beyond_room(const WantedGroup& group, const std::vector<Unit>& units) const;
+  std::vector<Unit> beyond_capacity(const WantedGroup& group, const std::vector<Unit>& units) const;
   bool launch(const NodeType& type);
   void take_back();
   void drop_unused();

@@ -42,7 +42,7 @@ class Planning {
  private:
   void reach_minima() {
     for (const auto& type : fleet_.types()) {
-      while (fleet_.count(type.name) < type.min_workers && fleet_.has_room(type)) {
+      while (fleet_.count(type.name) < type.min_workers && fleet_.has_capacity(type)) {
         const auto node = fleet_.launch(type, Cause::minimum, stage_);
         if (idle_stage_) fleet_.show(node, *idle_stage_);
       }
@@ -87,7 +87,7 @@ class Planning {
 
   bool is_never_served(const WantedSlots& wanted, const Rehearsal& stage) const {
     const auto& demand = wanted.demand;
-    return best_types(fleet_.types(), {Unit{{ask_of(wanted)}, 1}}, {}).empty() &&
+    return best_types(fleet_.types(), {Unit{{shape_of(wanted)}, 1}}, {}).empty() &&
            !stage.feasible(demand.request, demand.program, wanted.tenant);
   }
 
@@ -112,12 +112,12 @@ class Planning {
 
   // The order in which they are placed on present nodes.
   static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
-    std::vector<std::pair<RequestShape, std::size_t>> asks;
-    for (std::size_t i = 0; i < wanted.size(); ++i) asks.emplace_back(ask_of(wanted[i]), i);
-    std::ranges::stable_sort(asks,
+    std::vector<std::pair<RequestShape, std::size_t>> shapes;
+    for (std::size_t i = 0; i < wanted.size(); ++i) shapes.emplace_back(shape_of(wanted[i]), i);
+    std::ranges::stable_sort(shapes,
                              [](const auto& a, const auto& b) { return larger(a.first, b.first); });
     std::vector<std::size_t> order;
-    for (const auto& [ask, which] : asks) order.push_back(which);
+    for (const auto& [shape, which] : shapes) order.push_back(which);
     return order;
   }
 
@@ -128,14 +128,14 @@ class Planning {
     std::map<std::size_t, Unit> units;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (stage.unserved(i) <= 0) continue;
-      Unit unit{{ask_of(wanted[i])}, stage.unserved(i)};
+      Unit unit{{shape_of(wanted[i])}, stage.unserved(i)};
       const auto holds = [&](const NodeType& type) { return why_not(type, unit).empty(); };
       if (std::ranges::any_of(fleet_.types(), holds)) units.emplace(i, std::move(unit));
     }
     return units;
   }
 
-  static RequestShape ask_of(const WantedSlots& slots) {
+  static RequestShape shape_of(const WantedSlots& slots) {
     return RequestShape(slots.demand.request, slots.demand.program, slots.tenant);
   }
 
@@ -177,7 +177,7 @@ class Planning {
     if (cause == Cause::slots) made.class_id = wanted.demand.id;
     made.request = wanted.demand.request;
     made.count = count;
-    const Unit unit{{ask_of(wanted)}, 1};
+    const Unit unit{{shape_of(wanted)}, 1};
     const auto able = best_types(fleet_.types(), {unit}, {});
     if (is_never_served(wanted, stage)) {
       made.why = fleet_.types().empty() ? "no node type is given" : "no node type holds it";

@@ -62,7 +62,7 @@ NodeId Rehearsal::add(const NodeShape& shape, std::uint64_t number) {
 }
 
 void Rehearsal::add_group(const WantedGroup& group) {
-  scheduler_.add_group(group.spec, group.places);
+  scheduler_.add_group(group.spec, group.locations);
   groups_.insert(group.spec.id);
   nodes_of_groups_.reset();
 }
@@ -110,8 +110,8 @@ bool Rehearsal::placed(GroupId group) const {
 std::set<NodeId> Rehearsal::nodes_of(GroupId group) const {
   std::set<NodeId> nodes;
   if (const auto* row = scheduler_.groups().find(group)) {
-    for (const auto& place : row->places) {
-      if (!place.node.empty()) nodes.insert(place.node);
+    for (const auto& location : row->locations) {
+      if (!location.node.empty()) nodes.insert(location.node);
     }
   }
   return nodes;

@@ -78,7 +78,7 @@ struct WantedSlots {
 // A group with unplaced bundles.
 struct WantedGroup {
   GroupSpec spec;
-  std::vector<BundleLocation> places{};  // by bundle; empty: no bundle is placed
+  std::vector<BundleLocation> locations{};  // by bundle; empty: no bundle is placed
 };
 
 // Capacity that must be available even without work.

@@ -21,9 +21,9 @@ Wide weight(Quantity total, Quantity left) {
   return Wide(total.units()) * used / million * used / million * used / million;
 }
 
-bool matches(const RequestShape& ask, const Labels& labels) {
+bool matches(const RequestShape& shape, const Labels& labels) {
   // A fresh node is never the node of a hard affinity.
-  return (!ask.wanted_node || ask.wanted_softly) && ask.labels.meets(labels);
+  return (!shape.wanted_node || shape.wanted_softly) && shape.labels.meets(labels);
 }
 
 std::int64_t pack(InstanceLedger& ledger, const Labels& labels, const Unit& unit) {
@@ -35,10 +35,10 @@ std::int64_t pack(InstanceLedger& ledger, const Labels& labels, const Unit& unit
 }  // namespace
 
 bool larger(const RequestShape& a, const RequestShape& b) {
-  const auto size = [](const RequestShape& ask) {
+  const auto size = [](const RequestShape& shape) {
     std::int64_t sum = 0;
-    for (const auto& each : ask.need.amounts) sum += each.amount.units();
-    return std::tuple(ask.need.amounts.size(), sum);
+    for (const auto& each : shape.need.amounts) sum += each.amount.units();
+    return std::tuple(shape.need.amounts.size(), sum);
   };
   if (size(a) != size(b)) return size(a) > size(b);
   return std::ranges::lexicographical_compare(
@@ -48,36 +48,37 @@ bool larger(const RequestShape& a, const RequestShape& b) {
 }
 
 void sort_largest_first(std::vector<Unit>& units) {
-  std::ranges::stable_sort(
-      units, [](const Unit& a, const Unit& b) { return larger(a.asks.front(), b.asks.front()); });
+  std::ranges::stable_sort(units, [](const Unit& a, const Unit& b) {
+    return larger(a.shapes.front(), b.shapes.front());
+  });
 }
 
 bool take(InstanceLedger& ledger, const Labels& labels, const Unit& unit) {
   std::vector<std::pair<Allocation, scheduler::Tenant>> booked;
-  for (const auto& ask : unit.asks) {
-    const bool open = matches(ask, labels) && ledger.fits(ask.need);
-    auto allocation = open ? ledger.book(ask.need) : std::nullopt;
+  for (const auto& shape : unit.shapes) {
+    const bool open = matches(shape, labels) && ledger.fits(shape.need);
+    auto allocation = open ? ledger.book(shape.need) : std::nullopt;
     if (!allocation) {
       for (const auto& [each, tenant] : booked) ledger.free(each, {tenant, false});
       return false;
     }
-    booked.emplace_back(std::move(*allocation), ask.need.tenant);
+    booked.emplace_back(std::move(*allocation), shape.need.tenant);
   }
   return true;
 }
 
 std::string why_not(const NodeType& type, const Unit& unit) {
   auto ledger = books_of(type.shape);
-  for (const auto& ask : unit.asks) {
-    if (ask.wanted_node && !ask.wanted_softly) return "it insists on one node that is there";
-    if (!ask.labels.error().empty()) return ask.labels.error();
-    if (const auto* missed = ask.labels.missed(type.shape.labels)) {
+  for (const auto& shape : unit.shapes) {
+    if (shape.wanted_node && !shape.wanted_softly) return "it insists on one node that is there";
+    if (!shape.labels.error().empty()) return shape.labels.error();
+    if (const auto* missed = shape.labels.missed(type.shape.labels)) {
       return "its label " + missed->key() + " is not " + missed->expression();
     }
-    if (const auto reason = ledger.why_not(ask.need); reason.code != ReasonCode::fits) {
+    if (const auto reason = ledger.why_not(shape.need); reason.code != ReasonCode::fits) {
       return to_string(reason);
     }
-    ledger.book(ask.need);
+    ledger.book(shape.need);
   }
   return {};
 }
@@ -86,8 +87,8 @@ InstanceLedger books_of(const NodeShape& shape) { return InstanceLedger(shape, m
 
 std::set<std::string> resources_wanted(const Unit& unit) {
   std::set<std::string> names;
-  for (const auto& ask : unit.asks) {
-    for (const auto& each : ask.need.amounts) {
+  for (const auto& shape : unit.shapes) {
+    for (const auto& each : shape.need.amounts) {
       if (each.amount > Quantity() || each.bytes > 0) names.insert(each.name);
     }
   }
@@ -95,8 +96,8 @@ std::set<std::string> resources_wanted(const Unit& unit) {
 }
 
 bool wants_devices(const Unit& unit) {
-  return std::ranges::any_of(unit.asks,
-                             [](const RequestShape& ask) { return ask.need.has_devices; });
+  return std::ranges::any_of(unit.shapes,
+                             [](const RequestShape& shape) { return shape.need.has_devices; });
 }
 
 std::vector<std::string> scored_resources(const NodeType& type) {

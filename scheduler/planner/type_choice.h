@@ -22,7 +22,7 @@ namespace mobula::internal::planner {
 
 // The smallest unit for one node: one slot, or bundles that stay together; `count` times.
 struct Unit {
-  std::vector<scheduler::RequestShape> asks;
+  std::vector<scheduler::RequestShape> shapes;
   std::int64_t count = 1;
 };
 

@@ -9,8 +9,8 @@ namespace {
 // Replaces a negative or too large amount, which only a forged request has, by one that fits
 // nowhere.
 template <class Amount>
-Amount or_impossible(Amount asked, Amount impossible) {
-  return asked < Amount() || asked > impossible ? impossible : asked;
+Amount or_impossible(Amount requested, Amount impossible) {
+  return requested < Amount() || requested > impossible ? impossible : requested;
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass&
     of.key = class_key;
     of.demand = demand_class;
     of.sequence = ++sequence_;
-    of.ask = &asks_.join(demand_class.request,
-                         start_identity(demand_class.program, demand_class.env), tenant, cut_off);
+    of.row = &shapes_.join(demand_class.request,
+                           start_identity(demand_class.program, demand_class.env), tenant, cut_off);
   }
   return of;
 }
@@ -51,7 +51,7 @@ void PendingDemands::links_changed(NodeId node) {
   walked_ += keys.size();
   for (const auto& key : keys) {
     Demand& demand = demands_.at(key);
-    if (auto callers = cut_off(demand); callers != demand.of->ask->ask.callers)
+    if (auto callers = cut_off(demand); callers != demand.of->row->shape.callers)
       join_class(demand, callers);
   }
 }
@@ -59,8 +59,8 @@ void PendingDemands::links_changed(NodeId node) {
 void PendingDemands::leave_class(PendingClass& of, const Demand& demand) {
   of.members.erase(demand.rank.sequence);
   if (!of.members.empty()) return;
-  unchecked_.erase({of.ask->number, of.key});
-  asks_.leave(*of.ask);
+  unchecked_.erase({of.row->number, of.key});
+  shapes_.leave(*of.row);
   classes_.erase(ClassKey(of.key));
 }
 
@@ -82,7 +82,7 @@ void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class, 
   set_preference(row, preference);
   row.wanted = wanted;
   row.oldest_waiting = oldest_waiting;
-  if (auto callers = cut_off(row); callers != row.of->ask->ask.callers) join_class(row, callers);
+  if (auto callers = cut_off(row); callers != row.of->row->shape.callers) join_class(row, callers);
   refresh(row);
 }
 
@@ -165,8 +165,8 @@ void PendingDemands::refresh(Demand& demand) {
   demand.rank = rank;
   demand.waiting = waits;
   if (waits && !demand.reported &&
-      (!asks_.is_known_feasible(*demand.of->ask) || never_allowed(*demand.of))) {
-    unchecked_.emplace(demand.of->ask->number, demand.of->key);
+      (!shapes_.is_known_feasible(*demand.of->row) || never_allowed(*demand.of))) {
+    unchecked_.emplace(demand.of->row->number, demand.of->key);
   }
   line_up(*demand.of);
 }
@@ -184,7 +184,7 @@ void PendingDemands::line_up(PendingClass& of) {
     if (!waited) return;
     leave_lane(of);
     by_age_.erase({of.age_key, of.sequence});
-    asks_.waits_no_more(*of.ask, of.key);
+    shapes_.waits_no_more(*of.row, of.key);
     return;
   }
   const JobQueueRank rank{-std::int64_t{of.demand.request.priority}, of.waiting.begin()->first};
@@ -194,10 +194,10 @@ void PendingDemands::line_up(PendingClass& of) {
     queues_.move(*of.bucket, of.rank, rank);
     if (since < of.age_key) set_age(of, since);
   } else {
-    asks_.waits(*of.ask, of.key);
-    asks_.enters_line(*of.ask);
+    shapes_.waits(*of.row, of.key);
+    shapes_.enters_line(*of.row);
     of.rank = rank;
-    enter_bucket(of, BucketKey::of(*of.ask));
+    enter_bucket(of, BucketKey::of(*of.row));
     of.age_key = since;
     by_age_.emplace(std::pair(since, of.sequence), &of);
     oldest_new_ = std::min(oldest_new_.value_or(since), since);
@@ -216,11 +216,11 @@ void PendingDemands::enter_bucket(PendingClass& of, const BucketKey& bucket_key)
 }
 
 void PendingDemands::leave_lane(PendingClass& of) {
-  if (!of.is_parked()) asks_.leaves_line(*of.ask);
+  if (!of.is_parked()) shapes_.leaves_line(*of.row);
   queues_.leave(*std::exchange(of.bucket, nullptr), of.rank);
 }
 
-void PendingDemands::move_to_lane(AskRow& row) {
+void PendingDemands::move_to_lane(ShapeRow& row) {
   const auto bucket_key = BucketKey::of(row);
   for (const auto& key : row.waiting) {
     auto& of = classes_.at(key);
@@ -237,14 +237,14 @@ void PendingDemands::park(PendingClass& of) {
 }
 
 void PendingDemands::heed_quota(PendingClass& of) {
-  if (!of.is_parked() && accounting_.over_quota(of.key.first, of.ask->most_held)) park(of);
+  if (!of.is_parked() && accounting_.over_quota(of.key.first, of.row->most_held)) park(of);
 }
 
 void PendingDemands::unpark(PendingClass& of) {
   if (!of.is_parked()) return;
   leave_lane(of);
-  asks_.enters_line(*of.ask);
-  enter_bucket(of, BucketKey::of(*of.ask));
+  shapes_.enters_line(*of.row);
+  enter_bucket(of, BucketKey::of(*of.row));
 }
 
 void PendingDemands::got(Demand& demand, Holder& holder, Time now) {
@@ -285,7 +285,7 @@ Sweep& PendingDemands::continue_sweep() {
   queues_.update_turns(changed);
   // The node of a soft affinity may have left; then every other node counts.
   if (changed) {
-    asks_.for_each_soft([&](AskRow& row) {
+    shapes_.for_each_soft([&](ShapeRow& row) {
       row.examined_through = 0;
       move_to_lane(row);
     });
@@ -298,7 +298,7 @@ Sweep& PendingDemands::continue_sweep() {
     sweep_.through = cluster_.last_stamp();
     sweep_.groups = cluster_.take_freed_groups();
     for (const auto group : sweep_.groups) {
-      for (const auto number : asks_.of_group(group)) check_classes(*asks_.find(number));
+      for (const auto number : shapes_.of_group(group)) check_classes(*shapes_.find(number));
     }
   }
   sweep_.nodes.clear();
@@ -306,7 +306,7 @@ Sweep& PendingDemands::continue_sweep() {
   auto shares = sweep_.shares.begin();
   for (const auto& [number, lanes] : queues_.resources()) {
     shares->number = number;
-    shares->resource = asks_.resource_name(number);
+    shares->resource = shapes_.resource_name(number);
     shares->nodes.clear();
     ++shares;
   }
@@ -324,15 +324,15 @@ bool PendingDemands::end_sweep() {
   return cluster_.last_stamp() > sweep_.through || cluster_.has_freed_groups();
 }
 
-bool PendingDemands::may_fit(const AskRow& row) const {
+bool PendingDemands::may_fit(const ShapeRow& row) const {
   if (row.examined_through == 0) return true;
-  if (!row.ask.group.empty()) return row.examined_in != sweep_.number;
+  if (!row.shape.group.empty()) return row.examined_in != sweep_.number;
   return cluster_.any_freed_since(unexamined_from(row), [&](const Node& node) {
     return node.ledger.largest_share(row.scarcest.resource) >= row.scarcest.amount;
   });
 }
 
-void PendingDemands::examined(AskRow& row, std::uint64_t stamp) {
+void PendingDemands::examined(ShapeRow& row, std::uint64_t stamp) {
   const bool was_unknown = row.examined_through == 0;
   row.examined_through = stamp;
   row.examined_in = sweep_.number;
@@ -347,12 +347,12 @@ const PendingClass* PendingDemands::quota_withheld_for(JobId id, const ResourceS
   if (job.withheld && job.withheld->owner == first->key && job.withheld->withheld.is_open())
     return nullptr;
   const bool rivals = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
-    return first->ask->most_held.get(each.first) > Quantity() && most.get(each.first) > Quantity();
+    return first->row->most_held.get(each.first) > Quantity() && most.get(each.first) > Quantity();
   });
   return rivals ? first : nullptr;
 }
 
-void PendingDemands::check_classes(const AskRow& row) {
+void PendingDemands::check_classes(const ShapeRow& row) {
   for (const auto& key : row.waiting) unchecked_.emplace(row.number, key);
 }
 
@@ -360,7 +360,7 @@ std::vector<HolderKey> PendingDemands::take_infeasible() {
   const bool nodes_changed = checked_version_ != cluster_.version();
   if (nodes_changed) {
     checked_version_ = cluster_.version();
-    for (const auto& [number, row] : asks_.rows()) check_classes(row);
+    for (const auto& [number, row] : shapes_.rows()) check_classes(row);
   }
   std::vector<HolderKey> found;
   const auto report = [&](const auto& demands) {
@@ -373,7 +373,7 @@ std::vector<HolderKey> PendingDemands::take_infeasible() {
   walked_ += unchecked_.size();
   for (const auto& [number, class_key] : std::exchange(unchecked_, {})) {
     auto& of = classes_.at(class_key);
-    if (of.waiting.empty() || (feasible(*of.ask) && !never_allowed(of))) continue;
+    if (of.waiting.empty() || (feasible(*of.row) && !never_allowed(of))) continue;
     if (nodes_changed) {
       report(of.waiting);
     } else {

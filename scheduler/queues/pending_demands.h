@@ -43,7 +43,7 @@ struct Demand {
 struct PendingClass {
   ClassKey key;
   DemandClass demand;
-  AskRow* ask = nullptr;
+  ShapeRow* row = nullptr;
   std::uint64_t sequence = 0;
   OrderedRuns<std::uint64_t, Demand*> members{};  // all demands, by sequence
   OrderedRuns<DemandRank, Demand*> waiting{};
@@ -62,7 +62,7 @@ struct PendingClass {
 class PendingDemands {
  public:
   PendingDemands(ClusterView& cluster, SlotAccounting& accounting)
-      : cluster_(cluster), accounting_(accounting), asks_(cluster), queues_(accounting) {}
+      : cluster_(cluster), accounting_(accounting), shapes_(cluster), queues_(accounting) {}
   PendingDemands(const PendingDemands&) = delete;
   PendingDemands& operator=(const PendingDemands&) = delete;
 
@@ -111,13 +111,13 @@ class PendingDemands {
   WaitQueues& queues() { return queues_; }
   const WaitQueues& queues() const { return queues_; }
   // Returns true if the sweep may have capacity for it.
-  bool may_fit(const AskRow& row) const;
+  bool may_fit(const ShapeRow& row) const;
   // Stamp from which freed nodes are unexamined for a row: earlier sweeps would have found a fit.
-  std::uint64_t unexamined_from(const AskRow& row) const {
+  std::uint64_t unexamined_from(const ShapeRow& row) const {
     return std::max(row.examined_through, sweep_.from);
   }
   // No node freed up to `stamp`, and no bundle, fits.
-  void examined(AskRow& row, std::uint64_t stamp);
+  void examined(ShapeRow& row, std::uint64_t stamp);
 
   // Parks the class if the quota of its job does not allow one more slot. This is checked late,
   // because a class that no freed capacity concerns is not visited.
@@ -126,10 +126,10 @@ class PendingDemands {
   void park(PendingClass& of);
   void unpark(PendingClass& of);
 
-  bool feasible(AskRow& row) const { return asks_.feasible(row); }
+  bool feasible(ShapeRow& row) const { return shapes_.feasible(row); }
   // Why its job may never have a slot for it, independent of the nodes.
   std::optional<Reason> never_allowed(const PendingClass& of) const {
-    return accounting_.over_quota(of.key.first, of.ask->most_held, true);
+    return accounting_.over_quota(of.key.first, of.row->most_held, true);
   }
   // The first class that waits for the quota of the job, if the rest of the quota must be reserved
   // for it. That requires a wait of at least `after`, no open reservation, and a limited resource
@@ -158,20 +158,20 @@ class PendingDemands {
   // Updates the position of the class in its queue and by age, after its waiting demands changed.
   void line_up(PendingClass& of);
   // Moves all classes with this shape, after its cached state changed.
-  void move_to_lane(AskRow& row);
+  void move_to_lane(ShapeRow& row);
   void enter_bucket(PendingClass& of, const BucketKey& bucket_key);
   void leave_lane(PendingClass& of);
   void leave_class(PendingClass& of, const Demand& demand);
   // The search for infeasible demands visits all waiting classes of this shape.
   void set_preference(Demand& demand, const Preference& preference);
   void index_callers(const Demand& demand, bool listed);
-  void check_classes(const AskRow& row);
+  void check_classes(const ShapeRow& row);
   using ByAge = std::map<std::pair<Time, std::uint64_t>, PendingClass*>;
   ByAge::iterator set_age(PendingClass& of, Time since);
 
   ClusterView& cluster_;
   SlotAccounting& accounting_;
-  RequestShapes asks_;
+  RequestShapes shapes_;
   WaitQueues queues_;
   std::map<HolderKey, Demand> demands_;
   GroupedIds<NodeId, HolderKey> by_caller_;  // demands by the nodes in `preference->callers`

@@ -14,7 +14,7 @@ namespace {
 const CoverageMark mark_preempt("scheduler.preempt");
 const CoverageMark mark_preempt_set("scheduler.preempt_several_for_one");
 const CoverageMark mark_preempt_group("scheduler.preempt_for_group");
-const CoverageMark mark_question("scheduler.preempt_asked_before");
+const CoverageMark mark_question("scheduler.preempt_queried_before");
 
 // The waiting group as a holder for which slots are ended.
 HolderKey waiter_of(const Groups::Row& group) {
@@ -36,7 +36,7 @@ void Preemptor::run(Time now, Reclaimer& reclaimer, std::vector<Recall>& out) {
     }
     for (const auto& [rank, demand] : of->waiting) {
       if (served == settings_.demands_per_round) break;
-      if (now - rank.since < *settings_.after || asked_for_.contains(*demand->key)) continue;
+      if (now - rank.since < *settings_.after || queried_.contains(*demand->key)) continue;
       ++served;
       preempt_for(*demand, reclaimer, out);
     }
@@ -49,8 +49,8 @@ void Preemptor::run(Time now, Reclaimer& reclaimer, std::vector<Recall>& out) {
 void Preemptor::begin_round(Time now) {
   now_ = now;
   due_.reset();
-  std::erase_if(asked_for_, [&](const auto& each) { return now - each.second >= settings_.again; });
-  std::erase_if(questions_, [&](const auto& each) { return !asked_for_.contains(each.second); });
+  std::erase_if(queried_, [&](const auto& each) { return now - each.second >= settings_.again; });
+  std::erase_if(questions_, [&](const auto& each) { return !queried_.contains(each.second); });
   lowest_ = std::numeric_limits<std::int32_t>::max();
   for (const auto& [id, job] : accounting_.jobs()) {
     if (!job.task_slots.empty()) lowest_ = std::min(lowest_, job.terms.priority);
@@ -64,7 +64,7 @@ void Preemptor::answered(SlotId slot) {
   questions_.erase(at);
   if (std::ranges::any_of(questions_, [&](const auto& each) { return each.second == waiter; }))
     return;
-  asked_for_.erase(waiter);
+  queried_.erase(waiter);
   due_ = Time();
 }
 
@@ -80,8 +80,8 @@ std::vector<PendingClass*> Preemptor::waiting_longest() {
     }
     pending_.heed_quota(of);
     const bool in_turn = accounting_.terms(of.key.first).priority > lowest_ &&
-                         of.ask->ask.group.empty() && !of.is_parked();
-    if (in_turn && pending_.feasible(*of.ask) && !pending_.never_allowed(of))
+                         of.row->shape.group.empty() && !of.is_parked();
+    if (in_turn && pending_.feasible(*of.row) && !pending_.never_allowed(of))
       waiting.push_back(&of);
     return waiting.size() < settings_.demands_per_round;
   });
@@ -95,10 +95,10 @@ const Groups::Row* Preemptor::group_due() {
   const auto* group = groups_.first_waiting();
   if (group == nullptr) return nullptr;
   const auto from = group->waits_since + *settings_.after;
-  const auto look_at = std::max(from, now_ + settings_.again);
-  due_ = due_ ? std::min(*due_, look_at) : look_at;
+  const auto next_try = std::max(from, now_ + settings_.again);
+  due_ = due_ ? std::min(*due_, next_try) : next_try;
   const bool in_turn =
-      now_ >= from && group->job_priority > lowest_ && !asked_for_.contains(waiter_of(*group));
+      now_ >= from && group->job_priority > lowest_ && !queried_.contains(waiter_of(*group));
   return in_turn ? group : nullptr;
 }
 
@@ -106,17 +106,17 @@ void Preemptor::preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Re
   const auto reserved = reclaimer.reserved().find(demand.of->key);
   const bool has_node = reserved != reclaimer.reserved().end() && &demand == &demand.of->first();
   const auto priority = accounting_.terms(demand.key->job).priority;
-  const auto allowed = accounting_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
+  const auto allowed = accounting_.slots_within_quota(demand.key->job, demand.of->row->most_held);
   auto lacking = std::min(demand.wanted - demand.rank.held, allowed);
   if (has_node && lacking > 0) {
-    if (const auto room = capacity_for(demand.of->ask->ask, reserved->second, priority)) {
+    if (const auto victims = capacity_for(demand.of->row->shape, reserved->second, priority)) {
       --lacking;
-      end(*room, *demand.key, out);
+      end(*victims, *demand.key, out);
     }
   }
   const auto candidates = lacking > 0 ? victims_below(priority) : Victims();
   for (; lacking > 0; --lacking) {
-    const auto* held = room_anywhere(demand, candidates);
+    const auto* held = capacity_anywhere(demand, candidates);
     if (held == nullptr) break;
     reclaimer.reserve_if_none(*demand.of, held->slot.node);
     end({held}, *demand.key, out);
@@ -125,23 +125,23 @@ void Preemptor::preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Re
 
 void Preemptor::preempt_for(const Groups::Row& group, Reclaimer& reclaimer,
                             std::vector<Recall>& out) {
-  asked_for_[waiter_of(group)] = now_;
+  queried_[waiter_of(group)] = now_;
   const auto& held = reclaimer.for_group().held();
-  std::optional<Victims> room;
-  if (held && held->group == group.spec.id) room = capacity_for(group, held->bundles);
-  if (!room) {
+  std::optional<Victims> victims;
+  if (held && held->group == group.spec.id) victims = capacity_for(group, held->bundles);
+  if (!victims) {
     const auto choice = choice_for(group);
     if (!choice || !reclaimer.reserve_for(group, *choice, now_)) return;
-    room = capacity_for(group, *choice);
+    victims = capacity_for(group, *choice);
   }
-  if (!room || room->empty()) return;
+  if (!victims || victims->empty()) return;
   mark_preempt_group.hit();
-  end(*room, waiter_of(group), out);
+  end(*victims, waiter_of(group), out);
 }
 
 void Preemptor::end(const Victims& together, const HolderKey& for_whom, std::vector<Recall>& out) {
   if (together.empty()) return;
-  asked_for_[for_whom] = now_;
+  queried_[for_whom] = now_;
   if (together.size() > 1) mark_preempt_set.hit();
   const bool may = together.size() == 1 || std::ranges::all_of(together, [](const HeldSlot* held) {
                      return held->ending == Ending::allowed;
@@ -151,7 +151,7 @@ void Preemptor::end(const Victims& together, const HolderKey& for_whom, std::vec
     if (!may && held->ending == Ending::allowed) continue;
     out.push_back({slot.id, slot.node, slot.lessee, RecallCause::preemption, for_whom.job,
                    for_whom.class_id, !may});
-    accounting_.mark_ending(slot.id, may ? Ending::ordered : Ending::asked, now_);
+    accounting_.mark_ending(slot.id, may ? Ending::ordered : Ending::requested, now_);
     if (may) {
       mark_preempt.hit();
     } else {
@@ -216,9 +216,9 @@ InstanceLedger& Preemptor::trial_of(NodeId node) {
 }
 
 template <class Fits>
-std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t priority,
-                                                     InstanceLedger& trial,
-                                                     const Fits& fits) const {
+std::optional<Preemptor::Victims> Preemptor::victims_on(NodeId id, std::int32_t priority,
+                                                        InstanceLedger& trial,
+                                                        const Fits& fits) const {
   for (const auto slot : accounting_.slots_on(id)) {
     const auto& held = *accounting_.find(slot);
     if (comes_back(held)) trial.free(held.slot.allocation, occupancy_of(held.slot));
@@ -228,20 +228,20 @@ std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t pri
   return needed;
 }
 
-std::optional<Preemptor::Victims> Preemptor::capacity_for(const RequestShape& ask, NodeId id,
+std::optional<Preemptor::Victims> Preemptor::capacity_for(const RequestShape& shape, NodeId id,
                                                           std::int32_t priority) {
   const auto* node = cluster_.nodes().find(id);
-  if (node == nullptr || node->state != NodeState::alive || !cluster_.can_ever(*node, ask))
+  if (node == nullptr || node->state != NodeState::alive || !cluster_.can_ever(*node, shape))
     return std::nullopt;
-  if (cluster_.unreached_by(*node, ask) != nullptr) return std::nullopt;
+  if (cluster_.unreached_by(*node, shape) != nullptr) return std::nullopt;
   auto trial = trial_of(id);
-  const auto fits = [&](const InstanceLedger& ledger) { return ledger.fits(ask.need); };
-  auto room = room_on(id, priority, trial, fits);
-  if (!room) return std::nullopt;
-  trial.book(ask.need);
+  const auto fits = [&](const InstanceLedger& ledger) { return ledger.fits(shape.need); };
+  auto victims = victims_on(id, priority, trial, fits);
+  if (!victims) return std::nullopt;
+  trial.book(shape.need);
   trial_of(id) = std::move(trial);
-  for (const auto* held : *room) chosen_.insert(held->slot.id);
-  return room;
+  for (const auto* held : *victims) chosen_.insert(held->slot.id);
+  return victims;
 }
 
 std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& group,
@@ -255,11 +255,11 @@ std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& gro
     const auto fits = [&, &on_node = bundles](const InstanceLedger& ledger) {
       return fit_together(ledger, group, on_node);
     };
-    const auto room = room_on(id, group.job_priority, trial, fits);
-    if (!room) return std::nullopt;
+    const auto victims = victims_on(id, group.job_priority, trial, fits);
+    if (!victims) return std::nullopt;
     for (const auto bundle : bundles)
-      trial.book(group.sites[static_cast<std::size_t>(bundle)].ask.need);
-    all.insert(all.end(), room->begin(), room->end());
+      trial.book(group.sites[static_cast<std::size_t>(bundle)].shape.need);
+    all.insert(all.end(), victims->begin(), victims->end());
   }
   for (auto& [id, trial] : trials) trial_of(id) = std::move(trial);
   for (const auto* held : all) chosen_.insert(held->slot.id);
@@ -277,20 +277,20 @@ std::optional<BundleChoice> Preemptor::choice_for(const Groups::Row& group) cons
   return choice_on(view, group);
 }
 
-const HeldSlot* Preemptor::room_anywhere(const Demand& demand, const Victims& candidates) {
-  const auto& ask = demand.of->ask->ask;
-  const auto pinned = cluster_.pinned(ask);
+const HeldSlot* Preemptor::capacity_anywhere(const Demand& demand, const Victims& candidates) {
+  const auto& shape = demand.of->row->shape;
+  const auto pinned = cluster_.pinned(shape);
   for (const auto* held : candidates) {
     const auto& slot = held->slot;
     if (chosen_.contains(slot.id) || (pinned && *pinned != slot.node)) continue;
     const auto& node = *held->node;
     const bool barred = node.reservation && node.reservation->owner != demand.of->key;
-    if (node.state != NodeState::alive || barred || !cluster_.can_ever(node, ask)) continue;
-    if (cluster_.unreached_by(node, ask) != nullptr) continue;
+    if (node.state != NodeState::alive || barred || !cluster_.can_ever(node, shape)) continue;
+    if (cluster_.unreached_by(node, shape) != nullptr) continue;
     auto& trial = trial_of(slot.node);
-    if (trial.fits(ask.need)) continue;  // the next round of placement finds it
+    if (trial.fits(shape.need)) continue;  // the next round of placement finds it
     trial.free(slot.allocation, occupancy_of(slot));
-    if (trial.book(ask.need)) {
+    if (trial.book(shape.need)) {
       chosen_.insert(slot.id);
       return held;
     }

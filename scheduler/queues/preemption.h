@@ -74,16 +74,17 @@ class Preemptor {
   // The fewest slots of the node that make `fits(trial)` true, in addition to those that return
   // anyway. Their resources are freed in `trial`. Empty if all are not enough.
   template <class Fits>
-  std::optional<Victims> room_on(NodeId node, std::int32_t priority, InstanceLedger& trial,
-                                 const Fits& fits) const;
+  std::optional<Victims> victims_on(NodeId node, std::int32_t priority, InstanceLedger& trial,
+                                    const Fits& fits) const;
   // On the one node that is reserved for it.
-  std::optional<Victims> capacity_for(const RequestShape& ask, NodeId node, std::int32_t priority);
+  std::optional<Victims> capacity_for(const RequestShape& shape, NodeId node,
+                                      std::int32_t priority);
   // On all nodes that the group would use.
   std::optional<Victims> capacity_for(const Groups::Row& group, const BundleChoice& choice);
   // The nodes of the group if all slots that may be ended were.
   std::optional<BundleChoice> choice_for(const Groups::Row& group) const;
   // One slot on any node that makes it fit; null if none does.
-  const HeldSlot* room_anywhere(const Demand& demand, const Victims& candidates);
+  const HeldSlot* capacity_anywhere(const Demand& demand, const Victims& candidates);
   InstanceLedger& trial_of(NodeId node);
 
   ClusterView& cluster_;
@@ -91,7 +92,7 @@ class Preemptor {
   PendingDemands& pending_;
   const Groups& groups_;
   const PreemptionSettings& settings_;
-  std::map<HolderKey, Time> asked_for_;    // recent queries by waiting holder
+  std::map<HolderKey, Time> queried_;      // recent queries by waiting holder
   std::map<SlotId, HolderKey> questions_;  // unanswered ones of them
   std::optional<Time> due_;
   // State of the running round: free capacity of the nodes, and chosen slots.

@@ -16,11 +16,11 @@ class Count {
 
   // Slots that a class still needs; 0 if it can never get one.
   std::int64_t of(const PendingClass& each) {
-    if (!pending_.feasible(*each.ask) || pending_.never_allowed(each)) return 0;
+    if (!pending_.feasible(*each.row) || pending_.never_allowed(each)) return 0;
     std::int64_t slots = 0;
     for (const auto& [rank, demand] : each.waiting) {
       if (is_spent()) break;
-      ++looked_at_;
+      ++examined_;
       slots += demand->wanted - rank.held;
     }
     return slots;
@@ -32,41 +32,41 @@ class Count {
       if (before == nullptr && bucket_key.kind == BucketKey::Kind::quota) continue;
       for (const auto& [rank, each] : bucket.classes) {
         if (is_spent() || (before != nullptr && rank >= *before)) break;
-        ++looked_at_;
+        ++examined_;
         slots += of(*each);
       }
     }
     return slots;
   }
-  bool is_spent() const { return looked_at_ >= most_demands; }
+  bool is_spent() const { return examined_ >= most_demands; }
 
  private:
   const PendingDemands& pending_;
-  std::int64_t looked_at_ = 0;
+  std::int64_t examined_ = 0;
 };
 
 // Counts requests of jobs whose turn is before `turn`.
-QueuePosition place_before(const JobTurn& turn, JobId job, const JobQueueRank* rank,
-                           const PendingDemands& pending) {
-  QueuePosition place;
+QueuePosition position_before(const JobTurn& turn, JobId job, const JobQueueRank* rank,
+                              const PendingDemands& pending) {
+  QueuePosition position;
   Count count(pending);
   pending.queues().for_each([&](const WaitQueues::JobQueue& queue) {
     if (queue.job == job) {
-      if (rank != nullptr) place.own_job += count.of(queue, rank);
+      if (rank != nullptr) position.own_job += count.of(queue, rank);
     } else if (queue.turn < turn) {
       const bool higher = queue.turn.minus_priority < turn.minus_priority;
-      (higher ? place.higher_priority : place.smaller_share) += count.of(queue);
+      (higher ? position.higher_priority : position.smaller_share) += count.of(queue);
     }
     return !count.is_spent();
   });
-  place.at_least = count.is_spent();
-  return place;
+  position.at_least = count.is_spent();
+  return position;
 }
 
 }  // namespace
 
-QueuePosition place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
-                       const Groups& groups, const SlotAccounting& accounting) {
+QueuePosition position_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
+                          const Groups& groups, const SlotAccounting& accounting) {
   const JobId job = key.first;
   const auto* queue = pending.queues().find(job);
   const auto* waiting = pending.waiting_class(key);
@@ -75,21 +75,21 @@ QueuePosition place_of(const ClassKey& key, std::int32_t priority, const Pending
   if (queue != nullptr && queue->in_turn) turn = queue->turn;
   JobQueueRank rank{-std::int64_t{priority}, {0, last_time, last_sequence}};
   if (waiting != nullptr) rank = waiting->rank;
-  auto place = place_before(turn, job, &rank, pending);
-  place.groups = groups.waiting_before(accounting.terms(job).priority);
-  return place;
+  auto position = position_before(turn, job, &rank, pending);
+  position.groups = groups.waiting_before(accounting.terms(job).priority);
+  return position;
 }
 
-QueuePosition place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
-                       const SlotAccounting& accounting) {
+QueuePosition position_of(const GroupSpec& spec, const PendingDemands& pending,
+                          const Groups& groups, const SlotAccounting& accounting) {
   // Groups precede other work of equal job priority.
   const JobTurn turn{-std::int64_t{accounting.terms(spec.job).priority},
                      std::numeric_limits<std::int64_t>::min(),
                      {},
                      0};
-  auto place = place_before(turn, spec.job, nullptr, pending);
-  place.groups = groups.waiting_before(spec);
-  return place;
+  auto position = position_before(turn, spec.job, nullptr, pending);
+  position.groups = groups.waiting_before(spec);
+  return position;
 }
 
 }  // namespace mobula::internal::scheduler

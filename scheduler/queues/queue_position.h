@@ -26,10 +26,10 @@ struct QueuePosition {
 };
 
 // Position of a class. A class that does not wait is last among its equals.
-QueuePosition place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
-                       const Groups& groups, const SlotAccounting& accounting);
+QueuePosition position_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
+                          const Groups& groups, const SlotAccounting& accounting);
 // Position of a group, existing or hypothetical.
-QueuePosition place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
-                       const SlotAccounting& accounting);
+QueuePosition position_of(const GroupSpec& spec, const PendingDemands& pending,
+                          const Groups& groups, const SlotAccounting& accounting);
 
 }  // namespace mobula::internal::scheduler

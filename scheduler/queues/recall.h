@@ -23,7 +23,7 @@ enum class RecallCause : std::uint8_t {
 std::string_view to_string(RecallCause cause);
 
 // The lessee must finish the running task, return the other calls, and return the slot. Preemption:
-// it must end the running task if that may run again or, with `asks`, report whether it may.
+// it must end the running task if that may run again or, with `queries`, report whether it may.
 struct Recall {
   SlotId slot;
   NodeId node;
@@ -31,7 +31,7 @@ struct Recall {
   RecallCause cause = RecallCause::fair_share;
   JobId for_job;  // empty for oversubscription, for which no job waits
   ClassId for_class;
-  bool asks = false;
+  bool queries = false;
 };
 
 struct ReclaimSettings {

@@ -46,7 +46,7 @@ void Reclaimer::lift(const ClassKey& key) {
 
 bool Reclaimer::is_outranked(const Groups::Row& group) const {
   return std::ranges::any_of(group.sites, [&](const BundleSite& site) {
-    return is_outranked(group.spec.job, site.ask.need);
+    return is_outranked(group.spec.job, site.shape.need);
   });
 }
 
@@ -58,13 +58,13 @@ bool Reclaimer::is_outranked(JobId job, const Need& need) const {
   const auto* group = groups_.first_waiting();
   if (group != nullptr && group->job_priority > accounting_.terms(job).priority) {
     const bool rivals = std::ranges::any_of(group->sites, [&](const BundleSite& site) {
-      return std::ranges::any_of(site.ask.need.amounts, wants_some);
+      return std::ranges::any_of(site.shape.need.amounts, wants_some);
     });
     if (rivals) return true;
   }
   return pending_.queues().any_of_higher(accounting_.terms(job).priority, [&](PendingClass& of) {
-    return std::ranges::any_of(of.ask->ask.need.amounts, wants_some) && of.ask->ask.group.empty() &&
-           pending_.feasible(*of.ask);
+    return std::ranges::any_of(of.row->shape.need.amounts, wants_some) &&
+           of.row->shape.group.empty() && pending_.feasible(*of.row);
   });
 }
 
@@ -86,21 +86,21 @@ Reclaimer::Search Reclaimer::search_for(const Demand& demand, Time now, bool pat
   Search search;
   search.now = now;
   search.demand = &demand;
-  search.ask = &demand.of->ask->ask;
+  search.shape = &demand.of->row->shape;
   search.patient = patient;
   search.priority = accounting_.terms(demand.key->job).priority;
   search.slots = accounting_.holder(*demand.key).slots;
   const auto* job = accounting_.jobs().find(demand.key->job);
   search.job_has_none = job == nullptr || job->slots == 0;
-  search.promised = amounts_of(search.ask->need);
+  search.promised = amounts_of(search.shape->need);
   search.share = accounting_.lasting_share(demand.key->job, search.promised);
   return search;
 }
 
-void Reclaimer::look_further(Search& search) const {
+void Reclaimer::search_further(Search& search) const {
   ++search.slots;
   search.job_has_none = false;
-  search.promised.add(amounts_of(search.ask->need));
+  search.promised.add(amounts_of(search.shape->need));
   search.share = accounting_.lasting_share(search.demand->key->job, search.promised);
 }
 
@@ -158,14 +158,14 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
   if (nodes_left_ > 0) --nodes_left_;
   const auto& node = cluster_.nodes().at(id);
   const ClassKey class_key = search.demand->of->key;
-  if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
-      cluster_.unreached_by(node, *search.ask) != nullptr ||
+  if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.shape) ||
+      cluster_.unreached_by(node, *search.shape) != nullptr ||
       (node.reservation && node.reservation->owner != class_key)) {
     return std::nullopt;
   }
   const auto victims = victims_on(search, id);
   if (victims.empty()) return std::nullopt;
-  const auto& need = search.ask->need;
+  const auto& need = search.shape->need;
   auto trial = node.ledger;
   std::map<JobId, ResourceSet> taken;
   const auto slot_of = [](const Victim& victim) -> const Slot& { return victim.held->slot; };
@@ -187,7 +187,7 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
 }
 
 std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) {
-  if (const auto pinned = cluster_.pinned(*search.ask)) {
+  if (const auto pinned = cluster_.pinned(*search.shape)) {
     return cluster_.nodes().contains(*pinned) ? returns_on(search, *pinned) : std::nullopt;
   }
   std::optional<Returns> best;
@@ -222,13 +222,13 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
   auto search = search_for(demand, now, false);
   demand.recall_from = now + settings_.recall_delay;
-  const auto allowed = accounting_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
+  const auto allowed = accounting_.slots_within_quota(demand.key->job, demand.of->row->most_held);
   for (auto lacking = std::min(demand.wanted - demand.rank.held, allowed); lacking > 0; --lacking) {
     const auto returns = cheapest(search);
     if (!returns) break;
     recall(search, *returns, RecallCause::fair_share, out);
     demand.recall_from = now + settings_.recall_again;
-    look_further(search);
+    search_further(search);
   }
 }
 
@@ -249,7 +249,7 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
   demand.recall_from = now + settings_.recall_again;
   recall(search, *chosen, RecallCause::reservation, out);
   if (!reserved_.emplace(of.key, chosen->node).second) return;
-  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, search.ask->need, {}, withheld});
+  cluster_.reserve(cluster_.nodes().at(chosen->node), {of.key, search.shape->need, {}, withheld});
   mark_reserve.hit();
 }
 
@@ -262,7 +262,7 @@ bool Reclaimer::reserve_for(const Groups::Row& group, const BundleChoice& choice
 void Reclaimer::reserve_if_none(const PendingClass& of, NodeId id) {
   auto& node = cluster_.nodes().at(id);
   if (node.reservation || !reserved_.emplace(of.key, id).second) return;
-  cluster_.reserve(node, {of.key, of.ask->ask.need});
+  cluster_.reserve(node, {of.key, of.row->shape.need});
   mark_reserve.hit();
 }
 
@@ -284,7 +284,7 @@ std::vector<const SlotAccounting::Job*> Reclaimer::jobs_by_share() const {
 
 void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out) {
   const auto job_id = demand.key->job;
-  const auto& most = demand.of->ask->most_held;
+  const auto& most = demand.of->row->most_held;
   const auto search = search_for(demand, now, true);
   demand.recall_from = now + settings_.recall_delay;
   const auto& job = accounting_.job_row(job_id);
@@ -315,33 +315,33 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
   recall(search, returns, RecallCause::quota, out);
 }
 
-void Reclaimer::look_again(Time now, const ReservationGate::Look& look) {
+void Reclaimer::check_again_at(Time now, const ReservationGate::GateCheck& check) {
   // Tasks may block in between.
-  wake_at(std::min(look.again, now + settings_.reservation_gate.open_delay_blocked));
+  wake_at(std::min(check.again, now + settings_.reservation_gate.open_delay_blocked));
 }
 
-void Reclaimer::look_at_withheld(NodeId id, Time now) {
+void Reclaimer::check_withheld(NodeId id, Time now) {
   auto* node = cluster_.nodes().find(id);
   if (node == nullptr || !node->reservation) return;
   const bool blocked = std::ranges::any_of(
       node->slots, [&](SlotId slot) { return accounting_.find(slot)->slot.lent; });
-  const auto look = node->reservation->withheld.look(now, blocked, settings_.reservation_gate);
-  look_again(now, look);
-  if (!look.opened) return;
+  const auto check = node->reservation->withheld.check(now, blocked, settings_.reservation_gate);
+  check_again_at(now, check);
+  if (!check.opened) return;
   mark_open.hit();
   cluster_.withheld_changed(*node);
 }
 
-void Reclaimer::look_at_withheld_quota(const PendingClass& of, Time now) {
+void Reclaimer::check_withheld_quota(const PendingClass& of, Time now) {
   auto& job = accounting_.job_row(of.key.first);
   const auto since = of.rank.rank.since;
   if (!job.withheld || job.withheld->owner != of.key || job.withheld->waiting_since != since) {
-    job.withheld = WithheldQuota{of.key, since, of.ask->most_held, {}};
+    job.withheld = WithheldQuota{of.key, since, of.row->most_held, {}};
   }
-  const auto look =
-      job.withheld->withheld.look(now, job.lent_slots > 0, settings_.reservation_gate);
-  look_again(now, look);
-  if (!look.opened) return;
+  const auto check =
+      job.withheld->withheld.check(now, job.lent_slots > 0, settings_.reservation_gate);
+  check_again_at(now, check);
+  if (!check.opened) return;
   mark_open.hit();
   accounting_.quota_opened(of.key.first);
 }
@@ -373,7 +373,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   due_.reset();
   std::set<std::string> reserved_resources;
   for (const auto& [key, node] : reserved_) {
-    reserved_resources.insert(pending_.waiting_class(key)->ask->scarcest.resource);
+    reserved_resources.insert(pending_.waiting_class(key)->row->scarcest.resource);
   }
   bool knows_victims = false;
   const auto next_round = now + settings_.pause;
@@ -405,8 +405,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       return false;
     }
     if (!std::exchange(knows_victims, true)) victims_ = jobs_by_share();
-    auto& row = *of.ask;
-    if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of))
+    auto& row = *of.row;
+    if (!row.shape.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of))
       return true;
     if (examined >= settings_.demands_per_round || nodes_left_ == 0) {
       goes_on_at_.emplace(since, of.sequence);
@@ -418,7 +418,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     if (of.is_parked()) {
       if (now - since >= settings_.reserve_after &&
           pending_.queues().first_for_quota(of.key.first) == &of) {
-        look_at_withheld_quota(of, now);
+        check_withheld_quota(of, now);
       }
       if (now >= first.recall_from && pending_.queues().first_for_quota(of.key.first) == &of) {
         ++examined;
@@ -430,7 +430,7 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     const auto& resource = row.scarcest.resource;
     if (now >= first.recall_from && now - since >= settings_.reserve_after &&
         (reserved_.contains(of.key) || !reserved_resources.contains(resource)) &&
-        !is_outranked(of.key.first, row.ask.need)) {
+        !is_outranked(of.key.first, row.shape.need)) {
       ++examined;
       reserve_for(of, now, out);
     }
@@ -446,9 +446,9 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     return true;
   });
   if (group != nullptr) serve_group();
-  for (const auto& [key, node] : reserved_) look_at_withheld(node, now);
+  for (const auto& [key, node] : reserved_) check_withheld(node, now);
   if (const auto& held = for_group_.held()) {
-    for (const auto& [node, bundles] : held->bundles) look_at_withheld(node, now);
+    for (const auto& [node, bundles] : held->bundles) check_withheld(node, now);
   }
   if (const auto at = for_group_.next_due()) wake_at(std::max(*at, next_round));
 }

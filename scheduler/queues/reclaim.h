@@ -79,7 +79,7 @@ class Reclaimer {
   struct Search {
     Time now;
     const Demand* demand = nullptr;
-    const RequestShape* ask = nullptr;
+    const RequestShape* shape = nullptr;
     bool patient = true;  // it waits long enough for a reservation
     std::int32_t priority = 0;
     std::int64_t slots = 0;  // slots of the holder
@@ -91,7 +91,7 @@ class Reclaimer {
   bool is_outranked(JobId job, const Need& need) const;
   Search search_for(const Demand& demand, Time now, bool patient) const;
   // A slot was found, and the search continues.
-  void look_further(Search& search) const;
+  void search_further(Search& search) const;
   bool may_take(const Search& search, const HeldSlot& victim, const ResourceSet& taken) const;
   std::vector<Victim> victims_on(const Search& search, NodeId node) const;
   std::optional<Returns> returns_on(const Search& search, NodeId node);
@@ -102,9 +102,9 @@ class Reclaimer {
   void recall_for(Demand& demand, Time now, std::vector<Recall>& out);
   void reserve_for(PendingClass& of, Time now, std::vector<Recall>& out);
   // Opens reserved capacity if nothing has returned for long, and closes it again.
-  void look_at_withheld(NodeId node, Time now);
-  void look_at_withheld_quota(const PendingClass& of, Time now);
-  void look_again(Time now, const ReservationGate::Look& look);
+  void check_withheld(NodeId node, Time now);
+  void check_withheld_quota(const PendingClass& of, Time now);
+  void check_again_at(Time now, const ReservationGate::GateCheck& check);
   // Recalls slots of the same job, so that its quota allows a new one.
   void recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out);
   // Recalls for the due demands of the class, at most `limit`; returns their number.

@@ -40,29 +40,29 @@ std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
 
 }  // namespace
 
-AskRow& RequestShapes::join(const Request& request, ProgramId program, Tenant tenant,
-                            const std::vector<NodeId>& callers) {
+ShapeRow& RequestShapes::join(const Request& request, ProgramId program, Tenant tenant,
+                              const std::vector<NodeId>& callers) {
   auto text = text_of(request, program, tenant);
   for (const NodeId caller : callers) text += "|" + caller.hex();
   auto [number, added] = by_text_.try_emplace(text, last_number_ + 1);
   if (added) {
     ++last_number_;
-    AskRow row{.ask = RequestShape(request, program, tenant),
-               .text = std::move(text),
-               .number = last_number_,
-               .scarcest = {},
-               .most_held = {}};
-    row.ask.callers = callers;
-    row.scarcest = cluster_.scarcest_of(row.ask.need);
+    ShapeRow row{.shape = RequestShape(request, program, tenant),
+                 .text = std::move(text),
+                 .number = last_number_,
+                 .scarcest = {},
+                 .most_held = {}};
+    row.shape.callers = callers;
+    row.scarcest = cluster_.scarcest_of(row.shape.need);
     row.resource = resource_number(row.scarcest.resource);
-    if (row.ask.labels.has_fallbacks()) {
-      for (auto& selector : row.ask.labels.each()) {
-        row.choices.push_back(row.ask);
+    if (row.shape.labels.has_fallbacks()) {
+      for (auto& selector : row.shape.labels.each()) {
+        row.choices.push_back(row.shape);
         row.choices.back().labels = std::move(selector);
       }
     }
     // A slot in a bundle is held by the bundle.
-    if (row.ask.group.empty()) row.most_held = most_held_by(row.ask.need);
+    if (row.shape.group.empty()) row.most_held = most_held_by(row.shape.need);
     rows_.emplace(last_number_, std::move(row));
   }
   auto& row = rows_.at(number->second);
@@ -70,32 +70,32 @@ AskRow& RequestShapes::join(const Request& request, ProgramId program, Tenant te
   return row;
 }
 
-void RequestShapes::leave(AskRow& row) {
+void RequestShapes::leave(ShapeRow& row) {
   if (--row.classes > 0) return;
   by_text_.erase(row.text);
   rows_.erase(row.number);
 }
 
-void RequestShapes::waits(AskRow& row, const ClassKey& key) {
+void RequestShapes::waits(ShapeRow& row, const ClassKey& key) {
   if (row.waiting.empty()) {
-    if (row.ask.wanted_softly) soft_.insert(row.number);
-    if (!row.ask.group.empty()) by_group_[row.ask.group].insert(row.number);
+    if (row.shape.wanted_softly) soft_.insert(row.number);
+    if (!row.shape.group.empty()) by_group_[row.shape.group].insert(row.number);
   }
   row.waiting.insert(key);
 }
 
-void RequestShapes::enters_line(AskRow& row) {
+void RequestShapes::enters_line(ShapeRow& row) {
   if (row.in_lines++ > 0) return;
-  if (!row.ask.group.empty() || row.examined_through != cluster_.last_stamp()) {
+  if (!row.shape.group.empty() || row.examined_through != cluster_.last_stamp()) {
     row.examined_through = 0;
   }
 }
 
-void RequestShapes::waits_no_more(AskRow& row, const ClassKey& key) {
+void RequestShapes::waits_no_more(ShapeRow& row, const ClassKey& key) {
   row.waiting.erase(key);
   if (!row.waiting.empty()) return;
   soft_.erase(row.number);
-  if (const auto at = by_group_.find(row.ask.group); at != by_group_.end()) {
+  if (const auto at = by_group_.find(row.shape.group); at != by_group_.end()) {
     at->second.erase(row.number);
     if (at->second.empty()) by_group_.erase(at);
   }
@@ -114,33 +114,33 @@ std::uint32_t RequestShapes::resource_number(const std::string& name) {
   return at->second;
 }
 
-AskRow* RequestShapes::find(std::uint64_t number) {
+ShapeRow* RequestShapes::find(std::uint64_t number) {
   const auto at = rows_.find(number);
   return at == rows_.end() ? nullptr : &at->second;
 }
 
-std::vector<AskRow*> RequestShapes::soft_rows() {
-  std::vector<AskRow*> rows;
+std::vector<ShapeRow*> RequestShapes::soft_rows() {
+  std::vector<ShapeRow*> rows;
   for (const auto number : soft_) rows.push_back(&rows_.at(number));
   return rows;
 }
 
-bool RequestShapes::find_server(AskRow& row) const {
+bool RequestShapes::find_server(ShapeRow& row) const {
   for (const auto& [id, node] : cluster_.nodes()) {
-    if (!cluster_.can_ever(node, row.ask)) continue;
+    if (!cluster_.can_ever(node, row.shape)) continue;
     row.feasible_on = id;
     return true;
   }
   return false;
 }
 
-bool RequestShapes::feasible(AskRow& row) const {
-  if (!row.ask.group.empty()) return cluster_.room_can_ever(row.ask);
+bool RequestShapes::feasible(ShapeRow& row) const {
+  if (!row.shape.group.empty()) return cluster_.bundle_can_ever(row.shape);
   if (row.checked_version == cluster_.version()) return row.feasible;
   const auto known = std::exchange(row.checked_version, cluster_.version());
   const auto serves = [&](NodeId id) {
     const auto* node = cluster_.nodes().find(id);
-    return node != nullptr && cluster_.can_ever(*node, row.ask);
+    return node != nullptr && cluster_.can_ever(*node, row.shape);
   };
   if (row.feasible) return serves(row.feasible_on) || (row.feasible = find_server(row));
   // If no node could serve it, only a node that changed since then can.

@@ -16,8 +16,8 @@
 
 namespace mobula::internal::scheduler {
 
-struct AskRow {
-  RequestShape ask;
+struct ShapeRow {
+  RequestShape shape;
   std::vector<RequestShape>
       choices{};  // shapes with one selector each, if there are several selectors
   std::string text;
@@ -35,7 +35,7 @@ struct AskRow {
   NodeId feasible_on{};
 
   // Requires one node, dead or alive.
-  bool is_pinned() const { return ask.wanted_node && !ask.wanted_softly; }
+  bool is_pinned() const { return shape.wanted_node && !shape.wanted_softly; }
 };
 
 class RequestShapes {
@@ -43,19 +43,19 @@ class RequestShapes {
   explicit RequestShapes(const ClusterView& cluster) : cluster_(cluster) {}
 
   // Adds or removes a class with this shape. A row keeps its address while classes share it.
-  AskRow& join(const Request& request, ProgramId program, Tenant tenant,
-               const std::vector<NodeId>& callers);
-  void leave(AskRow& row);
-  void waits(AskRow& row, const ClassKey& key);
-  void waits_no_more(AskRow& row, const ClassKey& key);
+  ShapeRow& join(const Request& request, ProgramId program, Tenant tenant,
+                 const std::vector<NodeId>& callers);
+  void leave(ShapeRow& row);
+  void waits(ShapeRow& row, const ClassKey& key);
+  void waits_no_more(ShapeRow& row, const ClassKey& key);
   // A class with this shape enters or leaves the queues that sweeps walk. Nodes freed while no such
   // class was queued are unexamined.
-  void enters_line(AskRow& row);
-  void leaves_line(AskRow& row) { --row.in_lines; }
+  void enters_line(ShapeRow& row);
+  void leaves_line(ShapeRow& row) { --row.in_lines; }
 
   // Returns true if any present node could ever serve it. Cached until nodes change.
-  bool feasible(AskRow& row) const;
-  bool is_known_feasible(const AskRow& row) const {
+  bool feasible(ShapeRow& row) const;
+  bool is_known_feasible(const ShapeRow& row) const {
     return row.feasible && row.checked_version == cluster_.version();
   }
   // Calls `visit` for each waiting row with a soft affinity, because its node may have left.
@@ -65,21 +65,21 @@ class RequestShapes {
   }
   // Rows that wait for a bundle of the group.
   std::vector<std::uint64_t> of_group(GroupId group) const;
-  AskRow* find(std::uint64_t number);
+  ShapeRow* find(std::uint64_t number);
   // Resources have small numbers, because comparison of names is slow.
   const std::string& resource_name(std::uint32_t number) const { return resource_names_[number]; }
-  const std::map<std::uint64_t, AskRow>& rows() const { return rows_; }
+  const std::map<std::uint64_t, ShapeRow>& rows() const { return rows_; }
 
  private:
-  bool find_server(AskRow& row) const;
-  std::vector<AskRow*> soft_rows();
+  bool find_server(ShapeRow& row) const;
+  std::vector<ShapeRow*> soft_rows();
   std::uint32_t resource_number(const std::string& name);
 
   const ClusterView& cluster_;
   std::map<std::string, std::uint32_t> resource_numbers_;
   // by number; never shrinks, because users name few resources
   std::vector<std::string> resource_names_;
-  std::map<std::uint64_t, AskRow> rows_;
+  std::map<std::uint64_t, ShapeRow> rows_;
   std::map<std::string, std::uint64_t> by_text_;
   std::set<std::uint64_t> soft_;  // like by_group_, only waiting rows
   std::map<GroupId, std::set<std::uint64_t>> by_group_;

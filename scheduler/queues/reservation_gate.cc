@@ -16,8 +16,8 @@ void ReservationGate::passed(Time now) {
   if (open_ && !passed_at_) passed_at_ = now;
 }
 
-ReservationGate::Look ReservationGate::look(Time now, bool blocked,
-                                            const ReservationGateSettings& settings) {
+ReservationGate::GateCheck ReservationGate::check(Time now, bool blocked,
+                                                  const ReservationGateSettings& settings) {
   if (!begun_at_) begun_at_ = quiet_since_ = now;
   if (std::exchange(any_came_back_, false)) {
     quiet_since_ = now;

@@ -30,12 +30,12 @@ class ReservationGate {
   // Another request received a part while it was open.
   void passed(Time now);
 
-  struct Look {
+  struct GateCheck {
     Time again;           // time of the next check
     bool opened = false;  // opened by this check
   };
   // `blocked`: some work on the reserved capacity is known to be blocked.
-  Look look(Time now, bool blocked, const ReservationGateSettings& settings);
+  GateCheck check(Time now, bool blocked, const ReservationGateSettings& settings);
 
  private:
   std::optional<Time> begun_at_;   // first check

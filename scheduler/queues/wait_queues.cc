@@ -4,10 +4,10 @@
 
 namespace mobula::internal::scheduler {
 
-BucketKey BucketKey::of(const AskRow& row) {
+BucketKey BucketKey::of(const ShapeRow& row) {
   if (row.examined_through == 0) return {};
-  if (!row.ask.group.empty()) return {.kind = Kind::group, .group = row.ask.group};
-  if (row.is_pinned()) return {.kind = Kind::node, .node = *row.ask.wanted_node};
+  if (!row.shape.group.empty()) return {.kind = Kind::group, .group = row.shape.group};
+  if (row.is_pinned()) return {.kind = Kind::node, .node = *row.shape.wanted_node};
   return {.kind = Kind::amount, .resource = row.resource, .amount = row.scarcest.amount};
 }
 

@@ -59,7 +59,7 @@ struct BucketKey {
   GroupId group{};
   friend auto operator<=>(const BucketKey&, const BucketKey&) = default;
 
-  static BucketKey of(const AskRow& row);
+  static BucketKey of(const ShapeRow& row);
 };
 
 // Freed capacity that is being offered to all classes that may use it.

@@ -40,7 +40,7 @@ std::vector<Slab> slabs_of(const std::vector<EvictionCandidate>& all) {
 void take(const EvictionCandidate& each, EvictionChoice& choice) {
   if (each.departure == Departure::at_once) choice.at_once.push_back(each.object);
   if (each.departure == Departure::written) choice.written.push_back(each.object);
-  if (each.departure == Departure::asked) choice.asked.push_back(each.object);
+  if (each.departure == Departure::requested) choice.requested.push_back(each.object);
   if (each.departure == Departure::coming) ++choice.coming;
   choice.used_bytes += SlabAllocator::extent_bytes(each.location.size_bytes);
 }

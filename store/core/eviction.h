@@ -15,11 +15,11 @@ namespace mobula::internal {
 
 // Requirement for the eviction of an object.
 enum class Departure : unsigned char {
-  at_once,  // none: the bytes are available without writing them
-  written,  // a write to disk
-  asked,    // a process uses its location and must release it
-  coming,   // one of the above has begun
-  never,    // not now: it is being written, moved, or read
+  at_once,    // none: the bytes are available without writing them
+  written,    // a write to disk
+  requested,  // a process uses its location and must release it
+  coming,     // one of the above has begun
+  never,      // not now: it is being written, moved, or read
 };
 
 struct EvictionCandidate {
@@ -44,12 +44,12 @@ struct EvictionGoal {
 struct EvictionChoice {
   std::vector<ObjectId> at_once;
   std::vector<ObjectId> written;
-  std::vector<ObjectId> asked;
+  std::vector<ObjectId> requested;
   std::size_t coming = 0;        // further objects whose eviction has begun
   std::uint64_t used_bytes = 0;  // sizes of objects that leave or will leave
   std::uint64_t slab_bytes = 0;
 
-  bool nothing() const { return at_once.empty() && written.empty() && asked.empty(); }
+  bool nothing() const { return at_once.empty() && written.empty() && requested.empty(); }
 };
 
 // Only whole slabs return memory, so whole slabs are chosen if possible: first those that need no

@@ -140,11 +140,11 @@ Result<void> send_all(const Fd& socket, std::span<const std::byte> bytes, Time d
   return {};
 }
 
-Result<void> receive_all(const Fd& socket, std::span<std::byte> room, Time deadline) {
-  while (!room.empty()) {
-    const auto count = ::recv(socket.get(), room.data(), room.size(), 0);
+Result<void> receive_all(const Fd& socket, std::span<std::byte> buffer, Time deadline) {
+  while (!buffer.empty()) {
+    const auto count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (count > 0) {
-      room = room.subspan(static_cast<std::size_t>(count));
+      buffer = buffer.subspan(static_cast<std::size_t>(count));
     } else if (count < 0 && is_for_later(errno)) {
       if (auto ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
     } else {
@@ -193,7 +193,7 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(AcceptorOptions options) {
 }
 
 Result<void> Acceptor::listen() {
-  timer_ = std::make_unique<Timer>(thread_->loop(), [this] { look(); });
+  timer_ = std::make_unique<Timer>(thread_->loop(), [this] { check_pending(); });
   endpoint_.fabric = options_.fabric;
   if (!options_.socket.empty()) {
     auto local = LocalListener::open(thread_->loop(), options_.socket,
@@ -357,7 +357,7 @@ void Acceptor::greet(PendingPeer& peer) {
 }
 
 // Drops unauthenticated and half-open connections after the handshake timeout.
-void Acceptor::look() {
+void Acceptor::check_pending() {
   const Time limit = monotonic_now() - options_.greeting_timeout;
   std::erase_if(pending_, [&](const auto& each) { return each.second->since <= limit; });
   std::erase_if(halves_, [&](const auto& each) { return each.second.since <= limit; });

@@ -86,7 +86,7 @@ class Acceptor {
   void greet(PendingPeer& peer);
   static void share_memory(PendingPeer& peer, const Expected& group, std::uint32_t from,
                            std::span<const std::byte> welcome);
-  void look();
+  void check_pending();
 
   const AcceptorOptions options_;
   MemberEndpoint endpoint_;

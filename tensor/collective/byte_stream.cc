@@ -40,8 +40,8 @@ Result<std::size_t> ShmStream::send(std::span<const std::byte> bytes) {
   return out_.write(bytes, [this] { wake_peer(); });
 }
 
-Result<std::size_t> ShmStream::receive(std::span<std::byte> room) {
-  return in_.read(room, [this] { wake_peer(); });
+Result<std::size_t> ShmStream::receive(std::span<std::byte> buffer) {
+  return in_.read(buffer, [this] { wake_peer(); });
 }
 
 bool ShmStream::prepare_sleep(bool to_send, bool to_receive) {

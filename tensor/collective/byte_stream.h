@@ -25,9 +25,9 @@ class ByteStream {
   // Accepts some of the bytes, or none if there is no space now. Fails with unavailable if the peer
   // has exited.
   virtual Result<std::size_t> send(std::span<const std::byte> bytes) = 0;
-  // Stores some bytes in `room`, or none if none are available now. Fails with corrupt on invalid
+  // Stores some bytes in `buffer`, or none if none are available now. Fails with corrupt on invalid
   // input.
-  virtual Result<std::size_t> receive(std::span<std::byte> room) = 0;
+  virtual Result<std::size_t> receive(std::span<std::byte> buffer) = 0;
   // Must be called before the thread blocks. Returns true if the awaited condition already holds.
   virtual bool prepare_sleep(bool to_send, bool to_receive) = 0;
   // Descriptor and events to poll; -1: the peer wakes the member through an eventfd.
@@ -52,7 +52,7 @@ class ShmStream final : public ByteStream {
   // `wakes_peer`: eventfd of the peer.
   ShmStream(SharedMemory memory, bool first, Fd wakes_peer);
   Result<std::size_t> send(std::span<const std::byte> bytes) override;
-  Result<std::size_t> receive(std::span<std::byte> room) override;
+  Result<std::size_t> receive(std::span<std::byte> buffer) override;
   bool prepare_sleep(bool to_send, bool to_receive) override;
   short events(bool, bool) const override { return 0; }
 

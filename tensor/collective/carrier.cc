@@ -60,16 +60,16 @@ class Carrier::OneWire final : public ByteStream {
     of_->post();
     return taken;
   }
-  Result<std::size_t> receive(std::span<std::byte> room) override {
+  Result<std::size_t> receive(std::span<std::byte> buffer) override {
     std::size_t given = 0;
     {
       const MutexLock lock(of_->mutex_);
       if (side_.in.empty() && !side_.broken.empty())
         return failure(ErrorCode::unavailable, side_.broken);
-      if (side_.in.empty() || room.empty()) return given;
+      if (side_.in.empty() || buffer.empty()) return given;
       const auto& first = side_.in.front();
-      given = std::min(room.size(), first.size() - side_.read);
-      std::memcpy(room.data(), first.data() + side_.read, given);
+      given = std::min(buffer.size(), first.size() - side_.read);
+      std::memcpy(buffer.data(), first.data() + side_.read, given);
       side_.read += given;
       if (side_.read < first.size()) return given;
       side_.in.pop_front();

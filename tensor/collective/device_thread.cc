@@ -10,7 +10,7 @@ namespace mobula::internal::collective {
 namespace {
 
 // Pause between two polls: short compared to device work, without using a whole core.
-constexpr Duration next_look = 50us;
+constexpr Duration poll_interval = 50us;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void DeviceThread::run() {
     if (watched_.empty()) {
       while (!ends_ && posted_.empty()) changed_.wait(lock);
     } else if (posted_.empty()) {
-      changed_.wait_for(lock, next_look);
+      changed_.wait_for(lock, poll_interval);
     }
     if (ends_ && posted_.empty() && watched_.empty()) return;
     const auto work = std::exchange(posted_, {});

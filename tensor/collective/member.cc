@@ -19,7 +19,7 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr Duration look_every = 50ms;
+constexpr Duration check_interval = 50ms;
 constexpr std::size_t kept_scratch = 16u << 20;
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
@@ -34,20 +34,20 @@ MemberTerms core_terms(const Membership& group, const DeviceTerms& devices) {
   return terms;
 }
 
-MemberLocations places_of(const Membership& group) {
-  MemberLocations places;
+MemberLocations locations_of(const Membership& group) {
+  MemberLocations locations;
   const MemberEndpoint& first = group.endpoints[0];
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
     const MemberEndpoint& each = group.endpoints[rank];
-    places.processes.push_back(each.process);
-    places.hosts.push_back(each.nccl_host);
+    locations.processes.push_back(each.process);
+    locations.hosts.push_back(each.nccl_host);
     const bool near = !each.machine.empty() && each.machine == first.machine;
     const bool trusted = !each.fabric.empty() && each.fabric == first.fabric;
-    if (near || trusted || !places.no_communicator.empty()) continue;
-    places.no_communicator = fmt::format(
+    if (near || trusted || !locations.no_communicator.empty()) continue;
+    locations.no_communicator = fmt::format(
         "nccl: fabric not trusted: {} is on another machine than rank 0", group.member(rank));
   }
-  return places;
+  return locations;
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Result<void> Member::connect(std::vector<MemberEndpoint> endpoints, Time deadlin
     return failure(ErrorCode::invalid_argument, "some members gave no endpoint");
   if (!wakes_) return failure(ErrorCode::resource_exhausted, "no descriptor is left");
   group_.endpoints = std::move(endpoints);
-  core_.connected(places_of(group_));
+  core_.connected(locations_of(group_));
   {
     const MutexLock lock(mutex_);
     met_ = true;
@@ -289,7 +289,7 @@ void Member::pause(Task& task) {
       fds.push_back({peer.link.wire->descriptor(), events, 0});
   }
   if (ready) return;
-  Duration wait = look_every;
+  Duration wait = check_interval;
   if (const auto due = core_.next_deadline()) wait = std::min(wait, *due - monotonic_now());
   const timespec span{0, static_cast<long>(std::max(wait, Duration(1)).count())};
   (void)::ppoll(fds.data(), fds.size(), &span, nullptr);
@@ -334,7 +334,7 @@ std::optional<Refusal> Member::enter(const Limits& limits, const std::string& wh
                                      const Task& task, Time began) {
   MutexLock lock(mutex_);
   while (busy_) {
-    changed_.wait_for(lock, look_every);
+    changed_.wait_for(lock, check_interval);
     const bool late = limits.deadline && monotonic_now() >= *limits.deadline;
     if (busy_ && late) {
       return Refusal{
@@ -505,8 +505,9 @@ bool Member::move_by_plan(Task& task) {
       core_.wire_failed(monotonic_now(), rank, why.text);
       return true;
     };
-    for (auto room = progress.to_receive(rank); !room.empty(); room = progress.to_receive(rank)) {
-      const auto some = wire->receive(room);
+    for (auto buffer = progress.to_receive(rank); !buffer.empty();
+         buffer = progress.to_receive(rank)) {
+      const auto some = wire->receive(buffer);
       if (!some) return broken(some.error());
       if (*some == 0) break;
       progress.received(rank, *some);

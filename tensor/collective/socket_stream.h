@@ -56,16 +56,16 @@ class BasicSocketStream final : public ByteStream {
     return some;
   }
 
-  Result<std::size_t> receive(std::span<std::byte> room) override {
-    if (room.empty()) return std::size_t{0};
-    if (!opener_) return socket_.receive(room);
+  Result<std::size_t> receive(std::span<std::byte> buffer) override {
+    if (buffer.empty()) return std::size_t{0};
+    if (!opener_) return socket_.receive(buffer);
     if (taken_ == opened_.size()) {
-      const auto plain = receive_frame(room);
+      const auto plain = receive_frame(buffer);
       if (!plain) return plain.error();
-      if (*plain <= room.size()) return *plain;
+      if (*plain <= buffer.size()) return *plain;
     }
-    const std::size_t some = std::min(room.size(), opened_.size() - taken_);
-    std::memcpy(room.data(), opened_.data() + taken_, some);
+    const std::size_t some = std::min(buffer.size(), opened_.size() - taken_);
+    std::memcpy(buffer.data(), opened_.data() + taken_, some);
     taken_ += some;
     return some;
   }
@@ -99,9 +99,9 @@ class BasicSocketStream final : public ByteStream {
     return length;
   }
 
-  // Decrypts the next frame into `room`, or into `opened_` if it does not fit. Returns its size, or
-  // 0 if it is incomplete.
-  Result<std::size_t> receive_frame(std::span<std::byte> room) {
+  // Decrypts the next frame into `buffer`, or into `opened_` if it does not fit. Returns its
+  // size, or 0 if it is incomplete.
+  Result<std::size_t> receive_frame(std::span<std::byte> buffer) {
     for (;;) {
       std::size_t wanted = frame_header;
       if (arrived_ >= frame_header) {
@@ -119,13 +119,13 @@ class BasicSocketStream final : public ByteStream {
     const std::span<const std::byte> frame = std::span(arriving_).first(arrived_);
     const std::size_t plain = arrived_ - frame_header - seal_tag_size;
     arrived_ = 0;
-    const bool fits = plain <= room.size();
+    const bool fits = plain <= buffer.size();
     if (!fits) {
       opened_.resize(plain);
       taken_ = 0;
     }
     if (auto opened = opener_->open(frame.first(frame_header), frame.subspan(frame_header),
-                                    fits ? room.first(plain) : std::span(opened_));
+                                    fits ? buffer.first(plain) : std::span(opened_));
         !opened) {
       return opened.error();
     }

@@ -31,7 +31,7 @@ TensorConnections::TensorConnections(ProcessSockets& sockets, LinkOptions option
       reach_(std::move(reach)),
       callbacks_(std::move(callbacks)),
       later_(sockets.loop()),
-      timer_(sockets.loop(), [this] { look(); }) {
+      timer_(sockets.loop(), [this] { check_connections(); }) {
   ticket_clock_.received(options_.ticket, wall_clock_ms(), monotonic_now());
 }
 
@@ -94,7 +94,7 @@ void TensorConnections::accept(Fd socket) {
   link.accepted = true;
   link.since = monotonic_now();
   link.local = std::move(*local);
-  look();
+  check_connections();
 }
 
 void TensorConnections::meet(const Endpoint& holder, bool by_hearsay) {
@@ -117,7 +117,7 @@ void TensorConnections::meet(const Endpoint& holder, bool by_hearsay) {
   }
   say(link, PeerHello{own_protocol.newest, options_.self.process, options_.ticket});
   say(link, reach_);
-  look();
+  check_connections();
 }
 
 Result<void> TensorConnections::connect(LinkId id, Link& link, const Endpoint& holder) {
@@ -149,7 +149,7 @@ Result<void> TensorConnections::connect_remote(LinkId id, Link& link, const Endp
 }
 
 // Closes connections whose peer has not authenticated or not replied in time.
-void TensorConnections::look() {
+void TensorConnections::check_connections() {
   const Time now = monotonic_now();
   std::vector<LinkId> late;
   std::optional<Time> next;
@@ -176,7 +176,7 @@ void TensorConnections::bus_received(PeerHandle from, const PeerOrigin& origin,
   link.since = monotonic_now();
   link.bus = from;
   by_handle_[from] = id;
-  look();
+  check_connections();
   on_frame(id, bytes, origin);
 }
 
@@ -279,7 +279,7 @@ void TensorConnections::refuse(LinkId id, Link& link) {
                 "it does not admit it: both have to be of one job, with tickets that hold"});
   link.refused = true;
   link.since = monotonic_now();
-  look();
+  check_connections();
 }
 
 void TensorConnections::send(ProcessId to, const RegionMessage& message) {
@@ -293,7 +293,7 @@ void TensorConnections::send(ProcessId to, const RegionMessage& message) {
     link->second.parted = true;
     link->second.since = monotonic_now();
     peer->second.in = 0;
-    look();
+    check_connections();
     return leave_if_alone(to);
   }
   later_.call([this, to, of_receiver = is_of_receiver(message)] {

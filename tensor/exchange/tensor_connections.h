@@ -116,7 +116,7 @@ class TensorConnections {
   void drop(ProcessId peer, const Failure& why);
   void forget(LinkId id);
   void leave_if_alone(ProcessId peer);
-  void look();
+  void check_connections();
 
   ProcessSockets& sockets_;
   LinkOptions options_;

@@ -166,8 +166,8 @@ void TensorExchange::carry_out_all() {
 void TensorExchange::register_in_core(ObjectId object, const RegisteredTensor& published) {
   const SourceRegion& elements = published.elements;
   std::uint32_t device_ordinal = 0;
-  if (!elements.place.on_host() && options_.gpus)
-    device_ordinal = options_.gpus->ordinal_of(to_string(elements.place.device)).value_or(0);
+  if (!elements.location.on_host() && options_.gpus)
+    device_ordinal = options_.gpus->ordinal_of(to_string(elements.location.device)).value_or(0);
   step([&](Time now, auto& out) {
     core_.register_tensor(now, object, elements.bytes.size(), device_ordinal, out);
   });
@@ -396,9 +396,9 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
   const auto report = [this, operation, pull = command.pull](Result<Elements> elements) {
     operations_.erase(operation);
     std::optional<Failure> failed;
-    const auto place = pulls_.find(pull);
+    const auto location = pulls_.find(pull);
     const auto gathering =
-        place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
+        location == pulls_.end() ? gatherings_.end() : gatherings_.find(location->second.gathering);
     if (elements && gathering != gatherings_.end()) {
       gathering->second.encrypted[pull] = elements->encrypted;
     } else if (elements) {
@@ -429,7 +429,7 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
                                  .of_device = !record.device.empty(),
                                  .device = wanted.device};
     if (wanted.gathering != 0) {
-      const auto target = place_of(wanted);
+      const auto target = memory_of(wanted);
       if (!target) return report(target.error());
       fetch.in_place = false;
       fetch.size_bytes = target->size();

@@ -163,7 +163,7 @@ class TensorExchange {
   };
   static constexpr std::size_t max_tries_reported = 16;
   // Purpose of a pull.
-  struct Place {
+  struct Purpose {
     std::uint64_t request = 0;
     std::uint64_t gathering = 0;
   };
@@ -238,7 +238,7 @@ class TensorExchange {
   // Returns false if the request would exceed the limit on chunks.
   bool add_parts(std::uint64_t request, const Wanted& whole, const transfer::TensorRequest& one,
                  std::vector<transfer::TensorRequest>& together, std::vector<Wanted>& wanted);
-  Result<std::span<std::byte>> place_of(const Wanted& wanted);
+  Result<std::span<std::byte>> memory_of(const Wanted& wanted);
   void chunk_ended(const transfer::PullEnded& command, std::uint64_t gathering);
   void gathered(std::uint64_t number, const Gathering& gathering);
   void withdraw(ObjectId object, std::uint64_t copy);
@@ -269,7 +269,7 @@ class TensorExchange {
   std::map<ProcessId, std::string> unreachable_;  // by holder: the reason
   transfer::Reconnects reconnects_;
   std::map<ProcessId, std::set<ObjectId>> lookups_;  // by the holder that they wait for
-  std::map<transfer::RegionPullId, Place> pulls_;
+  std::map<transfer::RegionPullId, Purpose> pulls_;
   std::map<std::uint64_t, Gathering> gatherings_;
   std::uint64_t last_gathering_ = 0;
   std::map<ProcessId, Endpoint> where_;    // endpoints of replica holders, as holders reported them

@@ -54,11 +54,11 @@ bool TensorExchange::add_parts(std::uint64_t request, const Wanted& whole,
 }
 
 // Destination of a chunk; the first call allocates memory for the whole tensor.
-Result<std::span<std::byte>> TensorExchange::place_of(const Wanted& wanted) {
+Result<std::span<std::byte>> TensorExchange::memory_of(const Wanted& wanted) {
   Gathering& gathering = gatherings_.at(wanted.gathering);
   const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
   if (!gathering.memory) {
-    auto taken = paths_->room(size);
+    auto taken = paths_->receive_buffer(size);
     if (!taken) return taken.error();
     gathering.memory = std::make_shared<const ReceiveBuffer>(std::move(*taken));
     const auto at = registered_.find(wanted.ref.object);

@@ -205,8 +205,9 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
                                       Offered offered) {
   const auto transfer = TransferId::random();
   std::optional<std::uint32_t> device_ordinal;
-  if (!region.place.on_host()) {
-    if (options_.gpus) device_ordinal = options_.gpus->ordinal_of(to_string(region.place.device));
+  if (!region.location.on_host()) {
+    if (options_.gpus)
+      device_ordinal = options_.gpus->ordinal_of(to_string(region.location.device));
     if (!device_ordinal) return not_here();
     if (!is_of_devices(give.path))
       return offer_staged(give, region, static_cast<int>(*device_ordinal), std::move(offered));
@@ -277,9 +278,9 @@ Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path,
   SourceRegion staged;
   std::shared_ptr<const void> stage;
   std::byte* at = nullptr;
-  if (auto room =
+  if (auto taken =
           arena_ ? arena_->take(std::max<std::size_t>(size, 1)) : Result<ArenaBytes>(not_here())) {
-    const auto kept = std::make_shared<ArenaBytes>(std::move(*room));
+    const auto kept = std::make_shared<ArenaBytes>(std::move(*taken));
     at = kept->bytes().data();
     staged = kept->region();
     staged.bytes = staged.bytes.first(size);
@@ -530,21 +531,21 @@ void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<
   const ProcessId self = device_endpoint_id(options_.process, pair.device_ordinal),
                   other = device_endpoint_id(pair.peer, pair.peer_ordinal);
   const ChannelKey channel{other, pair.epoch + 1};
-  const MemoryPlace place{MemoryKind::device,
-                          options_.gpus->devices().at(pair.device_ordinal).context->uuid()};
+  const MemoryLocation location{MemoryKind::device,
+                                options_.gpus->devices().at(pair.device_ordinal).context->uuid()};
   if (!sends) {
     const Blob ticket =
         NcclTransport::ticket_for(other, self, transfer, channel.epoch, bytes.size());
     Pull pull{.transfer = transfer,
               .from = channel,
               .ticket = ticket,
-              .targets = {TargetRegion{bytes, place}}};
+              .targets = {TargetRegion{bytes, location}}};
     way->pull(std::move(pull),
               [done = std::move(done)](const TransferEnd& end) { done(end.result); });
     return;
   }
   Offer offer{
-      .transfer = transfer, .to = channel, .regions = {SourceRegion{bytes, place}}, .peer = {}};
+      .transfer = transfer, .to = channel, .regions = {SourceRegion{bytes, location}}, .peer = {}};
   way->offer(std::move(offer),
              [way, channel, transfer, done = std::move(done)](const Result<Blob>& ticket) {
                if (!ticket) return done(ticket.error());

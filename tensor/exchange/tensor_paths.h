@@ -115,7 +115,7 @@ class TensorPaths {
     std::shared_ptr<const void> target_owner = nullptr;
   };
   // Allocates host memory for a tensor that arrives in chunks.
-  Result<ReceiveBuffer> room(std::uint64_t size_bytes) { return pool_.take(size_bytes); }
+  Result<ReceiveBuffer> receive_buffer(std::uint64_t size_bytes) { return pool_.take(size_bytes); }
   // Fails immediately, without calling `fetched`, if the path is not available or the ticket is
   // malformed.
   Result<TransferId> fetch(const PullChunk& wanted, Fetched fetched);

@@ -77,8 +77,8 @@ TEST(PlanCommand, ReadsStateInFull) {
   EXPECT_TRUE(std::holds_alternative<SpreadStrategy>(request.strategy));
   const auto& group = state->cluster.groups[0];
   EXPECT_EQ(group.spec.strategy, GroupStrategy::strict_spread);
-  EXPECT_TRUE(group.places[0].node.empty());
-  EXPECT_EQ(group.places[1].allocation.find("CPU")->shares[0].amount, Quantity::whole(2));
+  EXPECT_TRUE(group.locations[0].node.empty());
+  EXPECT_EQ(group.locations[1].allocation.find("CPU")->shares[0].amount, Quantity::whole(2));
   EXPECT_EQ(state->warnings, std::vector<std::string>{"a note"});
 }
 

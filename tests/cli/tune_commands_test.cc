@@ -10,7 +10,7 @@ namespace {
 class TuneCommands : public ProgramTest {
  protected:
   TuneCommands() : sample_({.trials = 40, .reports = 16}) {
-    ::setenv("MOBULA_TUNE_STORAGE", sample_.place.storage.c_str(), 1);
+    ::setenv("MOBULA_TUNE_STORAGE", sample_.location.storage.c_str(), 1);
   }
   ~TuneCommands() override { ::unsetenv("MOBULA_TUNE_STORAGE"); }
 
@@ -95,10 +95,10 @@ TEST_F(TuneCommands, WritesPlotsAndExports) {
 
 TEST_F(TuneCommands, StopsRunningExperiment) {
   EXPECT_EQ(mobula({"tune", "stop", "sample"}).out, "No process runs experiment sample\n");
-  auto store = tune::ExperimentStore::resume(sample_.place, {}).value();
+  auto store = tune::ExperimentStore::resume(sample_.location, {}).value();
   EXPECT_THAT(mobula({"tune", "stop", "sample"}).out,
               HasSubstr("Requested the end of experiment sample; process "));
-  EXPECT_EQ(tune::take_stop_requests(sample_.place).size(), 1u);
+  EXPECT_EQ(tune::take_stop_requests(sample_.location).size(), 1u);
   EXPECT_EQ(mobula({"tune", "stop", "sample", "3"}).out, "Trial 3 has ended\n");
   const auto resumed = mobula({"tune", "resume", "sample"});
   EXPECT_EQ(resumed.code, 1);
@@ -111,10 +111,10 @@ TEST_F(TuneCommands, ResumesWithRecordedCommand) {
   expect_one_line(without, "the file records no command");
   const std::string command =
       R"(["/bin/sh", "-c", "echo $MOBULA_TUNE_RESUME $MOBULA_TUNE_STORAGE"])";
-  tune::ExperimentStore::create({sample_.place.storage, "again"},
+  tune::ExperimentStore::create({sample_.location.storage, "again"},
                                 {.name = "again", .spec = R"({"command":)" + command + "}"}, {})
       .value();
-  EXPECT_EQ(mobula({"tune", "resume", "again"}).out, "again " + sample_.place.storage + "\n");
+  EXPECT_EQ(mobula({"tune", "resume", "again"}).out, "again " + sample_.location.storage + "\n");
 }
 
 TEST_F(TuneCommands, CompletesAndHelps) {
@@ -124,7 +124,7 @@ TEST_F(TuneCommands, CompletesAndHelps) {
 
 TEST_F(TuneCommands, ShowsReasons) {
   {
-    auto store = tune::ExperimentStore::resume(sample_.place, {}).value();
+    auto store = tune::ExperimentStore::resume(sample_.location, {}).value();
     store->write({1000,
                   {tune::StoredTrial{.trial = 40},
                    tune::SetExperimentState{"running", "tune/sample/1: no node has gold"}}});

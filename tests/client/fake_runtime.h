@@ -72,16 +72,16 @@ class FakeRuntime final : public WithoutGroups {
     last_call = call.request;
     last_name = call.method_name;
     const auto* entry = detail::Registry::instance().find(call.method);
-    const auto place = actors.find(call.actor);
-    if (place == actors.end()) return error_of(ErrorKind::actor_died, "the actor is gone");
-    if (place->second.death) {
-      call.results.front() = keep_error(*place->second.death);
+    const auto at = actors.find(call.actor);
+    if (at == actors.end()) return error_of(ErrorKind::actor_died, "the actor is gone");
+    if (at->second.death) {
+      call.results.front() = keep_error(*at->second.death);
       return {};
     }
-    if (entry->class_tag() != place->second.entry->class_tag()) {
+    if (entry->class_tag() != at->second.entry->class_tag()) {
       return error_of(ErrorKind::invalid_request, "a method of another class");
     }
-    return run(*entry, place->second.object.get(), call.arguments, call.results);
+    return run(*entry, at->second.object.get(), call.arguments, call.results);
   }
 
   Answer<RawId> put(const detail::Outgoing& value, const detail::PutRequest&) override {
@@ -97,9 +97,9 @@ class FakeRuntime final : public WithoutGroups {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const RawId id = ids[i];
       if (pending.contains(id)) return error_of(ErrorKind::get_timeout, "still pending");
-      const auto place = objects.find(id);
-      if (place == objects.end()) return error_of(ErrorKind::object_lost, "no such object");
-      values[i] = place->second.value;
+      const auto at = objects.find(id);
+      if (at == objects.end()) return error_of(ErrorKind::object_lost, "no such object");
+      values[i] = at->second.value;
     }
     return {};
   }
@@ -155,10 +155,10 @@ class FakeRuntime final : public WithoutGroups {
     return std::map<std::string, double>{{"CPU", 1}};
   }
   Answer<detail::NamedActor> get_actor(std::string_view name, std::string_view) override {
-    const auto place = names.find(std::string(name));
-    if (place == names.end()) return error_of(ErrorKind::not_found, "no actor of this name");
-    retain({RefKind::actor, place->second});
-    return detail::NamedActor{place->second, actors.at(place->second).class_name};
+    const auto at = names.find(std::string(name));
+    if (at == names.end()) return error_of(ErrorKind::not_found, "no actor of this name");
+    retain({RefKind::actor, at->second});
+    return detail::NamedActor{at->second, actors.at(at->second).class_name};
   }
   Answer<std::vector<std::string>> list_named_actors() override {
     std::vector<std::string> all;

@@ -29,12 +29,12 @@ TEST_F(MeetingTest, OneRankWrites_OtherReads) {
   ASSERT_TRUE(first);
   const auto other = RankRendezvous::at(at("run"));
   ASSERT_TRUE(other);
-  EXPECT_FALSE(other->look());
+  EXPECT_FALSE(other->read_note());
   EXPECT_FALSE(first->of_rank(1));
   const RunNote note{"token", "10.0.0.1:5", false, 0};
   ASSERT_TRUE(first->leave_key("secret"));
   ASSERT_TRUE(first->say(note));
-  EXPECT_EQ(other->look(), note);
+  EXPECT_EQ(other->read_note(), note);
   EXPECT_EQ(*other->key(), "secret");
   ASSERT_TRUE(other->say(1, {"token", "host", "failed", "why"}));
   const auto rank = first->of_rank(1);
@@ -76,27 +76,27 @@ TEST_F(MeetingTest, ClearsRemainsOfEarlierLaunch) {
   ASSERT_TRUE(meeting->leave_key("old"));
   ASSERT_TRUE(meeting->say(RunNote{"old", "address", true, 1}));
   meeting->clear();
-  EXPECT_FALSE(meeting->look());
+  EXPECT_FALSE(meeting->read_note());
   EXPECT_FALSE(meeting->key());
 }
 
 TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
-  EXPECT_TRUE(meeting->take_place(0, PlaceNote{"first"}));
-  EXPECT_FALSE(meeting->take_place(0, PlaceNote{"second"}));
-  EXPECT_TRUE(meeting->take_place(1, PlaceNote{"second"})) << "another rank";
-  PlaceNote first{"first", 0};
-  PlaceNote second{"second", 0};
+  EXPECT_TRUE(meeting->claim_rank(0, RankClaim{"first"}));
+  EXPECT_FALSE(meeting->claim_rank(0, RankClaim{"second"}));
+  EXPECT_TRUE(meeting->claim_rank(1, RankClaim{"second"})) << "another rank";
+  RankClaim first{"first", 0};
+  RankClaim second{"second", 0};
   EXPECT_TRUE(meeting->beat(0, first));
   EXPECT_FALSE(meeting->beat(0, second));
-  EXPECT_EQ(meeting->place_of(0), (PlaceNote{"first", 1}));
-  meeting->leave_place(0, "second");
-  EXPECT_EQ(meeting->place_of(0)->self, "first") << "which is not the second's to leave";
-  meeting->leave_place(0, "first");
-  EXPECT_FALSE(meeting->place_of(0));
+  EXPECT_EQ(meeting->claim_of(0), (RankClaim{"first", 1}));
+  meeting->release_rank(0, "second");
+  EXPECT_EQ(meeting->claim_of(0)->self, "first") << "which is not the second's to leave";
+  meeting->release_rank(0, "first");
+  EXPECT_FALSE(meeting->claim_of(0));
   EXPECT_TRUE(meeting->beat(0, first)) << "no other process took the place";
-  EXPECT_TRUE(meeting->take_place(0, PlaceNote{"second"}));
+  EXPECT_TRUE(meeting->claim_rank(0, RankClaim{"second"}));
   EXPECT_FALSE(meeting->beat(0, first));
   std::size_t files = 0;
   for (const auto& each : fs::directory_iterator(at("run"))) {
@@ -109,15 +109,15 @@ TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
 TEST_F(MeetingTest, LocalRankExited_IsDetected) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
-  PlaceNote note{"self", 0, ProcessIdentity::of_this_process(), own_processes()};
-  ASSERT_TRUE(meeting->take_place(0, note));
-  EXPECT_EQ(meeting->place_of(0), note);
+  RankClaim note{"self", 0, ProcessIdentity::of_this_process(), own_processes()};
+  ASSERT_TRUE(meeting->claim_rank(0, note));
+  EXPECT_EQ(meeting->claim_of(0), note);
   EXPECT_FALSE(is_gone(note)) << "this process lives";
   note.process.start_time += 1;
   EXPECT_TRUE(is_gone(note)) << "its number is another's now";
   note.processes_of = "another machine, or another container";
   EXPECT_FALSE(is_gone(note)) << "a process of another machine cannot be checked";
-  EXPECT_FALSE(is_gone(PlaceNote{"self", 0}));
+  EXPECT_FALSE(is_gone(RankClaim{"self", 0}));
 }
 
 TEST_F(MeetingTest, KeepsNoteForLateReaders) {
@@ -126,7 +126,7 @@ TEST_F(MeetingTest, KeepsNoteForLateReaders) {
   ASSERT_TRUE(meeting->leave_key("secret"));
   ASSERT_TRUE(meeting->say(RunNote{"token", "address", true, 3}));
   meeting->close(false);
-  EXPECT_EQ(meeting->look()->code, 3);
+  EXPECT_EQ(meeting->read_note()->code, 3);
   EXPECT_FALSE(meeting->key());
   meeting->close(true);
   EXPECT_FALSE(fs::exists(at("run")));
@@ -140,7 +140,7 @@ TEST_F(MeetingTest, IgnoresInvalidNotes) {
     ASSERT_NE(file, nullptr);
     std::fputs(text, file);
     std::fclose(file);
-    EXPECT_FALSE(meeting->look()) << text;
+    EXPECT_FALSE(meeting->read_note()) << text;
   }
 }
 

@@ -13,8 +13,8 @@ TEST(SymmetricOptions, SeparatesOwnFlagsFromOthers) {
   const auto options = parse_symmetric({"--num-cpus", "2", "--rank=1", "--size", "3", "--labels",
                                         "a=b", "--wait", "1.5", "--", "program", "--rank", "--"});
   ASSERT_TRUE(options) << options.error().text;
-  EXPECT_EQ(options->place.rank, 1);
-  EXPECT_EQ(options->place.size, 3);
+  EXPECT_EQ(options->position.rank, 1);
+  EXPECT_EQ(options->position.size, 3);
   EXPECT_EQ(options->join_timeout, 1500ms);
   EXPECT_THAT(options->node_flags, ElementsAre("--num-cpus", "2", "--labels", "a=b"));
   EXPECT_THAT(options->program, ElementsAre("program", "--rank", "--"));

@@ -46,7 +46,7 @@ TEST(Advertised, ReturnsNumericNonWildcardAddress) {
   EXPECT_EQ(host.find_first_not_of("0123456789."), std::string::npos) << host;
 }
 
-TEST(HeadPlaces, FindsNextHeadAtKnownAddress) {
+TEST(HeadAddresses, FindsNextHeadAtKnownAddress) {
   const HeadAddresses at_one{"10.78.0.1:8000", "10.78.0.1:8000"};
   EXPECT_TRUE(reached_at(at_one, "10.78.0.1:8000"));
   EXPECT_TRUE(reached_at(at_one, "0.0.0.0:8000"));
@@ -61,11 +61,11 @@ TEST(HeadPlaces, FindsNextHeadAtKnownAddress) {
       << "the local address is valid with any advertised name";
 }
 
-TEST(HeadPlaces, ParsesPrintedPlaceAndNothingElse) {
-  const auto place = addresses_of(to_text({"[::]:80", "[fd00::3]:80"}));
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->bound, "[::]:80");
-  EXPECT_EQ(place->advertised, "[fd00::3]:80");
+TEST(HeadAddresses, ParsesPrintedAddressesOnly) {
+  const auto addresses = addresses_of(to_text({"[::]:80", "[fd00::3]:80"}));
+  ASSERT_TRUE(addresses);
+  EXPECT_EQ(addresses->bound, "[::]:80");
+  EXPECT_EQ(addresses->advertised, "[fd00::3]:80");
   for (const char* text : {"", "10.0.0.1:1", "x y", " ", "10.0.0.1:1 \n"})
     EXPECT_FALSE(addresses_of(text)) << text;
 }

@@ -53,7 +53,7 @@ class Client {
       text.append(buffer, static_cast<std::size_t>(count));
     }
   }
-  std::string ask(const std::string& request) {
+  std::string send_query(const std::string& request) {
     say(request);
     return rest();
   }
@@ -96,9 +96,9 @@ class HttpTest : public ::testing::Test {
                              const HttpCallbacks::ReplyCallback& callback) {
       if (request.verb == "changes") {
         // The number moves at the third look.
-        const int looks = ++looks_;
+        const int polls = ++polls_;
         ToolReply reply;
-        reply.json = Json{{"epoch", 1}, {"number", changes_ && looks > 2 ? 8 : 7}}.dump();
+        reply.json = Json{{"epoch", 1}, {"number", changes_ && polls > 2 ? 8 : 7}}.dump();
         return callback(reply);
       }
       if (request.verb == "get" && request.argument == "silent") return;
@@ -136,16 +136,18 @@ class HttpTest : public ::testing::Test {
     ASSERT_TRUE(keys_.allow(pair.public_key, "observer:me").ok());
   }
 
-  std::string ask(const std::string& request) { return Client(http_->address()).ask(request); }
+  std::string send_query(const std::string& request) {
+    return Client(http_->address()).send_query(request);
+  }
   std::string bearer() const { return "Authorization: Bearer " + to_text(token_) + "\r\n"; }
   std::string get(const std::string& path, const std::string& more = {}) {
-    return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + more + "\r\n");
+    return send_query("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + more + "\r\n");
   }
 
   AllowTable keys_;
   std::atomic<bool> serving_{true};
   std::atomic<bool> changes_{false};  // whether the number of changes moves
-  std::atomic<int> looks_{0};         // queries for it
+  std::atomic<int> polls_{0};         // queries for it
   Duration poll_timeout_ = 8s;
   std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
   std::thread thread_;
@@ -171,7 +173,7 @@ TEST_F(HttpTest, HealthPage_ReportsUpOrDownOnly) {
   const std::string down = get("/readyz");
   EXPECT_EQ(status_of(down), 503);
   EXPECT_EQ(body_of(down), "down\n");
-  EXPECT_EQ(body_of(ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")), "");
+  EXPECT_EQ(body_of(send_query("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")), "");
 }
 
 TEST_F(HttpTest, MetricsPage_IsTextWithCountsOfRequests) {
@@ -262,9 +264,9 @@ TEST_F(HttpTest, ServesPageWithoutToken) {
       get("/page.js", "Accept-Encoding: gzip\r\nIf-None-Match: " + tag + "\r\n");
   EXPECT_EQ(status_of(same), 304);
   EXPECT_EQ(body_of(same), "");
-  EXPECT_EQ(body_of(ask("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")), "");
-  EXPECT_EQ(status_of(ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
-  EXPECT_EQ(status_of(ask("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 403);
+  EXPECT_EQ(body_of(send_query("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")), "");
+  EXPECT_EQ(status_of(send_query("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
+  EXPECT_EQ(status_of(send_query("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 403);
   EXPECT_EQ(status_of(get("/page.html")), 401);
 }
 
@@ -273,15 +275,15 @@ TEST_F(HttpTest, PollHoldsUntilNumberMoves) {
   const std::string moved = get("/api/v1/changes?since=7&epoch=1", bearer());
   ASSERT_EQ(status_of(moved), 200) << moved;
   EXPECT_EQ(Json::parse(body_of(moved))["number"], 8);
-  EXPECT_EQ(looks_, 3);
+  EXPECT_EQ(polls_, 3);
 }
 
 TEST_F(HttpTest, PollOfOtherState_IsAnsweredAtOnce) {
   for (const char* path : {"/api/v1/changes", "/api/v1/changes?since=7",
                            "/api/v1/changes?since=6&epoch=1", "/api/v1/changes?since=7&epoch=2"}) {
-    looks_ = 0;
+    polls_ = 0;
     EXPECT_EQ(Json::parse(body_of(get(path, bearer())))["number"], 7) << path;
-    EXPECT_EQ(looks_, 1) << path;
+    EXPECT_EQ(polls_, 1) << path;
   }
 }
 
@@ -291,12 +293,12 @@ TEST_F(HttpTest, PollEndsWithoutChange) {
   const std::string same = get("/api/v1/changes?since=7&epoch=1", bearer());
   ASSERT_EQ(status_of(same), 200) << same;
   EXPECT_EQ(Json::parse(body_of(same))["number"], 7);
-  EXPECT_GE(looks_, 2);
+  EXPECT_GE(polls_, 2);
 }
 
 TEST_F(HttpTest, RejectsForeignHostHeader) {
   const auto from = [&](const std::string& host) {
-    return status_of(ask("GET /api/v1/status HTTP/1.1\r\n" + host + bearer() + "\r\n"));
+    return status_of(send_query("GET /api/v1/status HTTP/1.1\r\n" + host + bearer() + "\r\n"));
   };
   EXPECT_EQ(from("Host: evil.example:80\r\n"), 403);
   EXPECT_EQ(from("Host: localhost.evil.example\r\n"), 403);
@@ -325,8 +327,8 @@ TEST_F(HttpTest, AllowsReadsWithoutBodiesOnly) {
   for (const char* method :
        {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"}) {
     const int status =
-        status_of(ask(std::string(method) + " /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n" +
-                      bearer() + "\r\n"));
+        status_of(send_query(std::string(method) +
+                             " /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n" + bearer() + "\r\n"));
     EXPECT_TRUE(status == 405 || status == 400) << method << " " << status;
   }
   EXPECT_EQ(status_of(get("/api/v1/nodes", bearer() + "Transfer-Encoding: chunked\r\n")), 413);
@@ -353,10 +355,10 @@ TEST_F(HttpTest, RejectsLargeHeadersAndManyFields) {
 }
 
 TEST_F(HttpTest, AnswersOldPipelinedAndMalformedRequests) {
-  EXPECT_EQ(status_of(ask("GET /healthz HTTP/1.0\r\n\r\n")), 200);
-  EXPECT_EQ(status_of(ask("GET /api/v1/nodes HTTP/1.0\r\n" + bearer() + "\r\n")), 403);
+  EXPECT_EQ(status_of(send_query("GET /healthz HTTP/1.0\r\n\r\n")), 200);
+  EXPECT_EQ(status_of(send_query("GET /api/v1/nodes HTTP/1.0\r\n" + bearer() + "\r\n")), 403);
   const std::string twice =
-      ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+      send_query("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(status_of(twice), 200);
   EXPECT_EQ(twice.find("HTTP/1.1", 1), std::string::npos) << twice;
   for (const std::string& each :
@@ -364,7 +366,7 @@ TEST_F(HttpTest, AnswersOldPipelinedAndMalformedRequests) {
         std::string("GET /healthz HTTP/9.9\r\n\r\n"), std::string("\0\1\2\xff\r\n\r\n", 8),
         std::string("GET http://evil/healthz HTTP/1.1\r\n\r\n"),
         std::string("\x16\x03\x01 TLS\r\n\r\n")}) {
-    EXPECT_NE(status_of(ask(each)), 200) << each;
+    EXPECT_NE(status_of(send_query(each)), 200) << each;
   }
   EXPECT_EQ(status_of(get("/healthz")), 200);
 }

@@ -82,9 +82,9 @@ class TokensTest : public ::testing::Test {
   }
 
   // Returns the reply. A rejected connection gives a reply that is not ok.
-  ToolReply ask(Holder& holder, const std::string& verb, const std::string& argument = {}) {
+  ToolReply send_query(Holder& holder, const std::string& verb, const std::string& argument = {}) {
     ToolRequest request;
-    request.request = ++asked_;
+    request.request = ++queries_;
     request.verb = verb;
     request.argument = argument;
     holder.reply.reset();
@@ -100,12 +100,12 @@ class TokensTest : public ::testing::Test {
   CurveKeys token(const std::string& role, const std::string& name, std::int64_t expires_ms = 0) {
     const auto pair = CurveKeys::generate().value();
     const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
-    const auto made = ask(*owner, "token_create",
-                          nlohmann::json{{"role", role},
-                                         {"name", name},
-                                         {"public_key", pair.public_key},
-                                         {"expires_ms", expires_ms}}
-                              .dump());
+    const auto made = send_query(*owner, "token_create",
+                                 nlohmann::json{{"role", role},
+                                                {"name", name},
+                                                {"public_key", pair.public_key},
+                                                {"expires_ms", expires_ms}}
+                                     .dump());
     EXPECT_TRUE(made.ok) << made.text;
     return pair;
   }
@@ -118,69 +118,69 @@ class TokensTest : public ::testing::Test {
   bool serving_ = false;
   std::int64_t slept_ms_ = 0;  // sleep of the machine, which only the wall clock counts
   std::string address_;
-  std::uint64_t asked_ = 0;
+  std::uint64_t queries_ = 0;
   std::unique_ptr<HeadService> service_;
 };
 
 TEST_F(TokensTest, ObserverToken_ReadsButCannotChange) {
   const auto eyes = connect(token("observer", "eyes"));
-  EXPECT_TRUE(ask(*eyes, "status").ok);
-  const auto refused = ask(*eyes, "stop");
+  EXPECT_TRUE(send_query(*eyes, "status").ok);
+  const auto refused = send_query(*eyes, "stop");
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_THAT(refused.text, HasSubstr("observer"));
 }
 
 TEST_F(TokensTest, ExpiredDuringSleep_RejectsNextRequest) {
   const auto eyes = connect(token("observer", "eyes", 60'000));
-  ASSERT_TRUE(ask(*eyes, "status").ok);
+  ASSERT_TRUE(send_query(*eyes, "status").ok);
   slept_ms_ = 7 * 60'000;
-  const auto refused = ask(*eyes, "status");
+  const auto refused = send_query(*eyes, "status");
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_THAT(refused.text, HasSubstr("expired at"));
   EXPECT_THAT(refused.text, HasSubstr("the head's clock says"));
   slept_ms_ = -7 * 60'000;
-  EXPECT_THAT(ask(*eyes, "status").text, HasSubstr("is not valid yet"));
+  EXPECT_THAT(send_query(*eyes, "status").text, HasSubstr("is not valid yet"));
 }
 
 TEST_F(TokensTest, TokenRevoked_ExistingConnectionsRejected) {
   const auto pair = token("driver", "wheel");
   const auto wheel = connect(pair);
-  ASSERT_TRUE(ask(*wheel, "status").ok);
+  ASSERT_TRUE(send_query(*wheel, "status").ok);
   const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
-  ASSERT_TRUE(ask(*owner, "token_revoke", "wheel").ok);
-  const auto refused = ask(*wheel, "status");
+  ASSERT_TRUE(send_query(*owner, "token_revoke", "wheel").ok);
+  const auto refused = send_query(*wheel, "status");
   EXPECT_FALSE(refused.ok);
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_THAT(refused.text, HasSubstr("'wheel'"));
   const auto late = connect(pair);
-  EXPECT_FALSE(ask(*late, "status").ok);
+  EXPECT_FALSE(send_query(*late, "status").ok);
 }
 
 TEST_F(TokensTest, JoinToken_MachineStaysAgentAfterRestart) {
   const auto ticket = token("agent", "hands");
   const auto own = CurveKeys::generate().value();
   const std::string details = nlohmann::json{{"public_key", own.public_key}, {"host", "h"}}.dump();
-  EXPECT_EQ(ask(*connect(ticket), "status").code, ErrorCode::permission_denied);
-  EXPECT_FALSE(ask(*connect(own), "status").ok);  // not admitted yet
-  ASSERT_TRUE(ask(*connect(ticket), "join", details).ok);
-  EXPECT_TRUE(ask(*connect(own), "status").ok);
+  EXPECT_EQ(send_query(*connect(ticket), "status").code, ErrorCode::permission_denied);
+  EXPECT_FALSE(send_query(*connect(own), "status").ok);  // not admitted yet
+  ASSERT_TRUE(send_query(*connect(ticket), "join", details).ok);
+  EXPECT_TRUE(send_query(*connect(own), "status").ok);
   open();
-  EXPECT_TRUE(ask(*connect(own), "status").ok);
+  EXPECT_TRUE(send_query(*connect(own), "status").ok);
   const auto other =
       nlohmann::json{{"public_key", CurveKeys::generate()->public_key}, {"host", "g"}}.dump();
-  EXPECT_THAT(ask(*connect(ticket), "join", other).text, HasSubstr("was used by 'h'"));
-  EXPECT_EQ(ask(*connect(own), "submit", "{}").code, ErrorCode::permission_denied);
+  EXPECT_THAT(send_query(*connect(ticket), "join", other).text, HasSubstr("was used by 'h'"));
+  EXPECT_EQ(send_query(*connect(own), "submit", "{}").code, ErrorCode::permission_denied);
 }
 
 TEST_F(TokensTest, JoinWithClusterKey_KeepsClusterRole) {
   const auto ticket = token("agent", "hands");
   const auto details =
       nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
-  ask(*connect(ticket), "join", details);
+  send_query(*connect(ticket), "join", details);
   const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
-  EXPECT_TRUE(ask(*owner, "token_list").ok);
-  EXPECT_TRUE(ask(*owner, "token_revoke", "hands").ok);
-  EXPECT_TRUE(ask(*owner, "token_list").ok);
+  EXPECT_TRUE(send_query(*owner, "token_list").ok);
+  EXPECT_TRUE(send_query(*owner, "token_revoke", "hands").ok);
+  EXPECT_TRUE(send_query(*owner, "token_list").ok);
 }
 
 TEST_F(TokensTest, RejectsNodeWithSlotsForDriverKey) {

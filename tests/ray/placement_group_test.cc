@@ -40,7 +40,7 @@ TEST(test_placement_group, test_placement_group_strict_pack) {
 TEST(test_placement_group, test_placement_group_spread) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 4}});
-  EXPECT_THAT(cluster.places(cluster.group(spread, {{{"CPU", 2}}, {{"CPU", 2}}})),
+  EXPECT_THAT(cluster.locations(cluster.group(spread, {{{"CPU", 2}}, {{"CPU", 2}}})),
               UnorderedElementsAre(1, 2));
 }
 
@@ -48,7 +48,7 @@ TEST(test_placement_group, test_placement_group_strict_spread) {
   Cluster cluster;
   for (int i = 0; i < 3; ++i) cluster.add_node({{"CPU", 4}});
   EXPECT_THAT(
-      cluster.places(cluster.group(strict_spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"CPU", 2}}})),
+      cluster.locations(cluster.group(strict_spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"CPU", 2}}})),
       UnorderedElementsAre(1, 2, 3));
 }
 
@@ -92,10 +92,10 @@ TEST(test_placement_group, test_placement_group_table) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 4}});
   const auto group = cluster.group(pack, {{{"CPU", 2}, {"GPU", 1}}, {{"CPU", 2}}});
-  EXPECT_THAT(cluster.places(group), ElementsAre(0, 0)) << "pending";
+  EXPECT_THAT(cluster.locations(group), ElementsAre(0, 0)) << "pending";
   const auto fresh = cluster.add_node({{"CPU", 5}, {"GPU", 1}});
   EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 0), true)).node, fresh);
-  EXPECT_THAT(cluster.places(group), ElementsAre(fresh, fresh));
+  EXPECT_THAT(cluster.locations(group), ElementsAre(fresh, fresh));
 }
 
 TEST(test_placement_group, test_cuda_visible_devices) {
@@ -110,16 +110,16 @@ TEST(test_placement_group, test_placement_group_reschedule_when_node_dead) {
   Cluster cluster;
   for (int i = 0; i < 3; ++i) cluster.add_node({{"CPU", 4}});
   const auto group = cluster.group(spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"CPU", 2}}});
-  EXPECT_THAT(cluster.places(group), UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(cluster.locations(group), UnorderedElementsAre(1, 2, 3));
   std::vector<std::size_t> actors;
   for (int i = 0; i < 3; ++i) {
     actors.push_back(cluster.ask(Cluster::inside(group, {{"CPU", 1}}, i), true));
     EXPECT_TRUE(cluster.runs(actors.back()));
   }
   cluster.kill_node(3);
-  const auto places = cluster.places(group);
-  EXPECT_EQ(std::ranges::count(places, 0u), 0);
-  EXPECT_EQ(std::ranges::count(places, 3u), 0);
+  const auto locations = cluster.locations(group);
+  EXPECT_EQ(std::ranges::count(locations, 0u), 0);
+  EXPECT_EQ(std::ranges::count(locations, 3u), 0);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(cluster.runs(cluster.ask(Cluster::inside(group, {{"CPU", 1}}, i), true)));
   }
@@ -128,7 +128,7 @@ TEST(test_placement_group, test_placement_group_reschedule_when_node_dead) {
 TEST(test_placement_group_2, test_pending_placement_group_wait) {
   Cluster cluster;
   cluster.add_node({{"CPU", 2}});
-  EXPECT_THAT(cluster.places(cluster.group(spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"GPU", 2}}})),
+  EXPECT_THAT(cluster.locations(cluster.group(spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"GPU", 2}}})),
               Each(0));
   EXPECT_EQ(cluster.available("CPU"), 2) << "all or nothing";
 }
@@ -295,7 +295,7 @@ TEST(test_placement_group_5, test_pg_no_resource_bundle_index) {
   Cluster cluster;
   for (int i = 0; i < 4; ++i) cluster.add_node({{"CPU", 1}});
   const auto group = cluster.group(pack, std::vector<Amounts>(4, {{"CPU", 1}}));
-  const auto home = cluster.places(group).at(0);
+  const auto home = cluster.locations(group).at(0);
   ASSERT_NE(home, 0u);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {}, 0), true)).node, home);
@@ -311,7 +311,7 @@ TEST_P(BinPackingPriority, test_placement_group_bin_packing_priority) {
   cluster.add_node({{"CPU", 1}, {"GPU", 1}});
   const auto group =
       cluster.group(GetParam(), {{{"CPU", 1}}, {{"CPU", 2}}, {{"CPU", 1}, {"GPU", 1}}});
-  EXPECT_THAT(cluster.places(group), ElementsAre(1, 2, 3));
+  EXPECT_THAT(cluster.locations(group), ElementsAre(1, 2, 3));
 }
 
 INSTANTIATE_TEST_SUITE_P(test_placement_group_5, BinPackingPriority,
@@ -347,7 +347,7 @@ TEST(test_placement_group_failover, test_placement_group_failover_when_two_nodes
   EXPECT_TRUE(cluster.created(group));
   for (int i = 0; i < 3; ++i) cluster.add_node({{"CPU", 1}, {"memory", 1 << 28}});
   for (const std::uint64_t node : {2, 3, 4}) cluster.kill_node(node);
-  EXPECT_THAT(cluster.places(group), UnorderedElementsAre(1, 5, 6, 7));
+  EXPECT_THAT(cluster.locations(group), UnorderedElementsAre(1, 5, 6, 7));
   for (int bundle = 0; bundle < 4; ++bundle) {
     EXPECT_TRUE(cluster.runs(cluster.ask(Cluster::inside(group, {{"CPU", 1}}, bundle), true)));
   }

@@ -86,11 +86,12 @@ void Cluster::remove(GroupId group) {
   scheduler_.forget_group(group);
 }
 
-std::vector<std::uint64_t> Cluster::places(GroupId group) {
+std::vector<std::uint64_t> Cluster::locations(GroupId group) {
   settle();
   std::vector<std::uint64_t> nodes;
   if (const auto* row = scheduler_.groups().find(group)) {
-    for (const auto& place : row->places) nodes.push_back(scheduler::number_of(place.node));
+    for (const auto& location : row->locations)
+      nodes.push_back(scheduler::number_of(location.node));
   }
   return nodes;
 }

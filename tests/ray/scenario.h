@@ -49,7 +49,7 @@ class Cluster {
   GroupId group(GroupStrategy strategy, const std::vector<Amounts>& bundles);
   void remove(GroupId group);
   // The nodes of its bundles; 0: not placed.
-  std::vector<std::uint64_t> places(GroupId group);
+  std::vector<std::uint64_t> locations(GroupId group);
   bool created(GroupId group);
   static Request inside(GroupId group, const Amounts& amounts, std::int32_t bundle = -1);
 

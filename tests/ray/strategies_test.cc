@@ -73,7 +73,7 @@ TEST(test_scheduling_2, test_default_scheduling_strategy) {
   const auto worker = cluster.add_node({{"CPU", 8}, {"GPU", 8}});
   const auto group =
       cluster.group(GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
-  EXPECT_THAT(cluster.places(group), ElementsAre(worker, worker));
+  EXPECT_THAT(cluster.locations(group), ElementsAre(worker, worker));
   EXPECT_EQ(cluster.got(cluster.task({{"CPU", 1}})).node, head) << "away from GPUs";
   EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 1}}), true)).node, worker);
 }

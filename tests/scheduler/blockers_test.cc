@@ -92,7 +92,7 @@ TEST(Blockers, InBundle_NamesSlotsInIt) {
   EXPECT_FALSE(explain(bench, inside).obstacle);
 }
 
-GroupSpec asked_about(std::vector<Request> bundles, GroupStrategy strategy) {
+GroupSpec spec_of(std::vector<Request> bundles, GroupStrategy strategy) {
   GroupSpec spec;
   spec.bundles = std::move(bundles);
   spec.strategy = strategy;
@@ -106,7 +106,7 @@ TEST(Blockers, GroupBlockers_BlockAllItsBundles) {
   bench.want(1, 1, gpus(1), 3);
   bench.plan();
   const auto together =
-      bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_pack));
+      bench.scheduler.explain(spec_of({gpus(1), gpus(1)}, GroupStrategy::strict_pack));
   EXPECT_TRUE(together.feasible);
   EXPECT_FALSE(together.fits_now);
   ASSERT_TRUE(together.obstacle);
@@ -114,11 +114,11 @@ TEST(Blockers, GroupBlockers_BlockAllItsBundles) {
   for (const auto slot : *together.obstacle) {
     EXPECT_EQ(bench.scheduler.find_slot(slot)->node, *together.obstacle_nodes.begin());
   }
-  const auto one = bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack));
+  const auto one = bench.scheduler.explain(spec_of({gpus(1)}, GroupStrategy::pack));
   EXPECT_TRUE(one.fits_now);
   EXPECT_FALSE(one.obstacle);
   const auto never =
-      bench.scheduler.explain(asked_about({gpus(2), gpus(1)}, GroupStrategy::strict_pack));
+      bench.scheduler.explain(spec_of({gpus(2), gpus(1)}, GroupStrategy::strict_pack));
   EXPECT_FALSE(never.feasible);
   EXPECT_FALSE(never.obstacle);
 }
@@ -127,19 +127,19 @@ TEST(Blockers, GroupBlockers_PreferTasksToGroups) {
   Bench bench;
   bench.add_node(1, node_with(8, 1));
   bench.add_node(2, node_with(8, 1));
-  auto other = asked_about({gpus(1)}, GroupStrategy::pack);
+  auto other = spec_of({gpus(1)}, GroupStrategy::pack);
   other.id = GroupId::of(7);
   other.job = JobId::of(1);
   bench.scheduler.add_group(other, {});
   bench.plan();
   bench.want(1, 1, gpus(1), 1);
   bench.plan();
-  const auto one = bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack));
+  const auto one = bench.scheduler.explain(spec_of({gpus(1)}, GroupStrategy::pack));
   ASSERT_TRUE(one.obstacle);
   ASSERT_EQ(one.obstacle->size(), 1u);
   EXPECT_TRUE(bench.scheduler.find_slot(one.obstacle->front())->bundle_of.empty());
   const auto both =
-      bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_spread));
+      bench.scheduler.explain(spec_of({gpus(1), gpus(1)}, GroupStrategy::strict_spread));
   ASSERT_TRUE(both.obstacle);
   EXPECT_EQ(both.obstacle->size(), 2u);
 }
@@ -152,7 +152,7 @@ TEST(Blockers, GroupBlockers_RespectReservations) {
   bench.want(1, 2, gpus(2), 1);
   bench.plan();
   bench.plan_after(3s);
-  EXPECT_FALSE(bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack)).fits_now);
+  EXPECT_FALSE(bench.scheduler.explain(spec_of({gpus(1)}, GroupStrategy::pack)).fits_now);
 }
 
 TEST(Totals, SaturatesTotalsOfManyNodes) {

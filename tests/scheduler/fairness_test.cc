@@ -435,12 +435,12 @@ TEST_F(Fairness, RandomHistories_KeepQuotasAndPriorities) {
     };
     const auto may_have = [&](std::uint64_t job, const Request& request) {
       for (const char* name : {"CPU", "GPU"}) {
-        const auto asked = request.resources.get(name).units();
+        const auto requested = request.resources.get(name).units();
         const auto total = amount(name[0] == 'C' ? 12 : 6).units();
-        if (held(0, name) + asked > total) return false;
+        if (held(0, name) + requested > total) return false;
         const auto quota = jobs[job].quota.find(name);
-        if (asked > 0 && quota != jobs[job].quota.end() &&
-            held(job, name) + asked > quota->second.units()) {
+        if (requested > 0 && quota != jobs[job].quota.end() &&
+            held(job, name) + requested > quota->second.units()) {
           return false;
         }
       }

@@ -35,16 +35,16 @@ class GroupTest : public ::testing::Test {
     return spec.id;
   }
   // The nodes of its bundles after a plan; 0: not placed. Empty: the group is removed.
-  std::vector<std::uint64_t> places(GroupId id) {
+  std::vector<std::uint64_t> locations(GroupId id) {
     news_ = bench_.plan().groups;
     const auto* row = bench_.scheduler.groups().find(id);
     std::vector<std::uint64_t> nodes;
     if (row == nullptr) return nodes;
-    for (const auto& place : row->places) nodes.push_back(number_of(place.node));
+    for (const auto& location : row->locations) nodes.push_back(number_of(location.node));
     return nodes;
   }
   std::vector<std::uint64_t> opened(GroupId id) {
-    auto nodes = places(id);
+    auto nodes = locations(id);
     bench_.scheduler.open_group(id);
     return nodes;
   }
@@ -57,7 +57,7 @@ class GroupTest : public ::testing::Test {
     return request;
   }
   const Allocation& share(GroupId id, std::size_t bundle) {
-    return bench_.scheduler.groups().find(id)->places[bundle].allocation;
+    return bench_.scheduler.groups().find(id)->locations[bundle].allocation;
   }
   double available(const std::string& name) {
     const auto use = bench_.scheduler.cluster_use();
@@ -72,19 +72,20 @@ TEST_F(GroupTest, StrictPack_TakesTightestNode) {
   bench_.add_node(1, node_with(8, 8));
   bench_.add_node(2, node_with(8, 4));
   bench_.add_node(3, node_with(8, 2));
-  EXPECT_THAT(places(add(1, GroupStrategy::strict_pack, {gpus(2), gpus(2)})), ElementsAre(2, 2));
-  EXPECT_THAT(places(add(2, GroupStrategy::strict_pack, {gpus(4), gpus(4)})), ElementsAre(1, 1));
-  EXPECT_THAT(places(add(3, GroupStrategy::strict_pack, {gpus(2), gpus(1)})), ElementsAre(0, 0));
+  EXPECT_THAT(locations(add(1, GroupStrategy::strict_pack, {gpus(2), gpus(2)})), ElementsAre(2, 2));
+  EXPECT_THAT(locations(add(2, GroupStrategy::strict_pack, {gpus(4), gpus(4)})), ElementsAre(1, 1));
+  EXPECT_THAT(locations(add(3, GroupStrategy::strict_pack, {gpus(2), gpus(1)})), ElementsAre(0, 0));
   EXPECT_EQ(available("GPU"), 2);
 }
 
 TEST_F(GroupTest, PackAndSpread_FallBack) {
   bench_.add_node(1, node_with(2, 0));
   bench_.add_node(2, node_with(2, 0));
-  const auto packed = places(add(1, GroupStrategy::pack, {cpus(1), cpus(1), cpus(1)}));
+  const auto packed = locations(add(1, GroupStrategy::pack, {cpus(1), cpus(1), cpus(1)}));
   EXPECT_EQ(std::set(packed.begin(), packed.end()).size(), 2u);
   remove(GroupId::of(1));
-  const auto spread = places(add(2, GroupStrategy::spread, {cpus(1), cpus(1), cpus(1), cpus(1)}));
+  const auto spread =
+      locations(add(2, GroupStrategy::spread, {cpus(1), cpus(1), cpus(1), cpus(1)}));
   EXPECT_EQ(std::ranges::count(spread, 1u), 2);
   EXPECT_EQ(std::ranges::count(spread, 2u), 2);
 }
@@ -92,13 +93,13 @@ TEST_F(GroupTest, PackAndSpread_FallBack) {
 TEST_F(GroupTest, PlacesAllBundlesOrNone) {
   bench_.add_node(1, node_with(3, 0));
   const auto first = add(1, GroupStrategy::pack, {cpus(2)});
-  EXPECT_THAT(places(first), ElementsAre(1));
+  EXPECT_THAT(locations(first), ElementsAre(1));
   const auto second = add(2, GroupStrategy::pack, {cpus(1), cpus(1)});
-  EXPECT_THAT(places(second), ElementsAre(0, 0));
+  EXPECT_THAT(locations(second), ElementsAre(0, 0));
   EXPECT_EQ(available("CPU"), 1) << "nothing of it is booked";
   EXPECT_THAT(news_, IsEmpty()) << "it would fit the empty node";
   remove(first);
-  EXPECT_THAT(places(second), ElementsAre(1, 1));
+  EXPECT_THAT(locations(second), ElementsAre(1, 1));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_EQ(news_.front().kind, GroupNews::Kind::placed);
 }
@@ -108,10 +109,10 @@ TEST_F(GroupTest, StrictSpread_FindsMatching) {
   bench_.add_node(1, node_with(2, 0));
   bench_.add_node(2, node_with(4, 0));
   bench_.add_node(3, node_with(4, 1));
-  EXPECT_THAT(places(add(1, GroupStrategy::strict_spread, {cpus(2), gpus(1), cpus(4)})),
+  EXPECT_THAT(locations(add(1, GroupStrategy::strict_spread, {cpus(2), gpus(1), cpus(4)})),
               ElementsAre(1, 3, 2));
   remove(GroupId::of(1));
-  EXPECT_THAT(places(add(2, GroupStrategy::strict_spread, {cpus(1), cpus(1), cpus(1), cpus(1)})),
+  EXPECT_THAT(locations(add(2, GroupStrategy::strict_spread, {cpus(1), cpus(1), cpus(1), cpus(1)})),
               ElementsAre(0, 0, 0, 0));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_EQ(news_[0].text,
@@ -121,16 +122,16 @@ TEST_F(GroupTest, StrictSpread_FindsMatching) {
 TEST_F(GroupTest, PlacesHigherPriorityFirst) {
   bench_.add_node(1, node_with(2, 0));
   const auto first = add(1, GroupStrategy::pack, {cpus(2)});
-  places(first);
+  locations(first);
   const auto low = add(2, GroupStrategy::pack, {cpus(2)}, -1);
   const auto usual = add(3, GroupStrategy::pack, {cpus(2)});
   const auto high = add(4, GroupStrategy::pack, {cpus(2)}, 1);
   remove(first);
-  EXPECT_THAT(places(high), ElementsAre(1));
+  EXPECT_THAT(locations(high), ElementsAre(1));
   remove(high);
-  EXPECT_THAT(places(usual), ElementsAre(1));
+  EXPECT_THAT(locations(usual), ElementsAre(1));
   remove(usual);
-  EXPECT_THAT(places(low), ElementsAre(1));
+  EXPECT_THAT(locations(low), ElementsAre(1));
 }
 
 TEST_F(GroupTest, ConflictingLabelsOnOneNode_AreInfeasible) {
@@ -140,17 +141,17 @@ TEST_F(GroupTest, ConflictingLabelsOnOneNode_AreInfeasible) {
     made.label_selector = {{"zone", selector}};
     return made;
   };
-  places(add(1, GroupStrategy::strict_pack, {in_zone("a"), in_zone("b"), in_zone("a")}));
+  locations(add(1, GroupStrategy::strict_pack, {in_zone("a"), in_zone("b"), in_zone("a")}));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_TRUE(news_[0].for_good) << "no node that joins changes it";
   EXPECT_THAT(news_[0].text, HasSubstr("no node can have zone=a and zone=b"));
   const auto explanation =
       bench_.scheduler.explain(bench_.scheduler.groups().find(GroupId::of(1))->spec);
   EXPECT_THAT(explanation.left_over, IsEmpty()) << "other nodes would not help";
-  places(add(2, GroupStrategy::strict_pack, {in_zone("!a"), in_zone("b")}));
+  locations(add(2, GroupStrategy::strict_pack, {in_zone("!a"), in_zone("b")}));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_FALSE(news_[0].for_good) << "a node with zone=b would do";
-  places(add(3, GroupStrategy::pack, {in_zone("a"), in_zone("b")}));
+  locations(add(3, GroupStrategy::pack, {in_zone("a"), in_zone("b")}));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_FALSE(news_[0].for_good) << "two nodes would do";
 }
@@ -160,25 +161,25 @@ TEST_F(GroupTest, ReportsInfeasibleGroupOnceWithShortage) {
   bench_.add_node(2, node_with(4, 1));
   add(1, GroupStrategy::pack, {cpus(1), gpus(2)});
   const auto strict = add(2, GroupStrategy::strict_pack, {gpus(1), gpus(1)});
-  places(strict);
+  locations(strict);
   ASSERT_EQ(news_.size(), 2u);
   EXPECT_EQ(
       news_[0].text,
       "no node can ever hold bundle 1 (GPU 2); node 00000001: GPU: needs 2, the node has 1 in all");
   EXPECT_THAT(news_[1].text, HasSubstr("no single node"));
-  places(strict);
+  locations(strict);
   EXPECT_THAT(news_, IsEmpty());
   bench_.add_node(3, node_with(4, 2));
-  EXPECT_THAT(places(strict), ElementsAre(0, 0)) << "the first group is older";
+  EXPECT_THAT(locations(strict), ElementsAre(0, 0)) << "the first group is older";
   remove(GroupId::of(1));
-  EXPECT_THAT(places(strict), ElementsAre(3, 3));
+  EXPECT_THAT(locations(strict), ElementsAre(3, 3));
 }
 
 TEST_F(GroupTest, OpenGroup_AllocatesDevicesOfItsBundles) {
   bench_.add_node(1, node_with(4, 4));
   EXPECT_THAT(bench_.devices(gpus(1)), ElementsAre(0));
   const auto group = add(1, GroupStrategy::pack, {gpus(1), gpus(2)});
-  EXPECT_THAT(places(group), ElementsAre(1, 1));
+  EXPECT_THAT(locations(group), ElementsAre(1, 1));
   EXPECT_THAT(bench_.devices(inside(group, gpus(1))), IsEmpty()) << "not open yet";
   bench_.scheduler.open_group(group);
   EXPECT_THAT(bench_.devices(inside(group, gpus(1), 1)), ElementsAre(1)) << "the larger came first";
@@ -197,16 +198,16 @@ TEST_F(GroupTest, YieldsIdleBundlesToOlderGroup) {
   const auto second = opened(younger);
   bench_.scheduler.remove_node(NodeId::of(first[1]));
   bench_.scheduler.remove_node(NodeId::of(second[1]));
-  EXPECT_THAT(places(older), ElementsAre(first[0], 0));
-  EXPECT_THAT(places(younger), ElementsAre(second[0], 0));
+  EXPECT_THAT(locations(older), ElementsAre(first[0], 0));
+  EXPECT_THAT(locations(younger), ElementsAre(second[0], 0));
   EXPECT_THAT(bench_.scheduler.groups().why_waiting(older), HasSubstr("bundle 1 (GPU 1"));
   EXPECT_THAT(bench_.scheduler.groups().why_waiting(younger), HasSubstr("1 of 2 bundles waits"));
 
   ASSERT_TRUE(bench_.scheduler.next_deadline());
   EXPECT_LE(*bench_.scheduler.next_deadline(), bench_.now + GroupSettings().yield_delay);
   const auto news = bench_.plan_after(GroupSettings().yield_delay).groups;
-  EXPECT_THAT(places(older), ElementsAre(first[0], second[0]));
-  EXPECT_THAT(places(younger), ElementsAre(0, 0));
+  EXPECT_THAT(locations(older), ElementsAre(first[0], second[0]));
+  EXPECT_THAT(locations(younger), ElementsAre(0, 0));
   ASSERT_FALSE(news.empty());
   EXPECT_EQ(news.front().group, younger);
   EXPECT_THAT(news.front().text, HasSubstr("were released for placement group"));
@@ -223,8 +224,8 @@ TEST_F(GroupTest, KeepsBundlesInUse) {
   bench_.scheduler.remove_node(NodeId::of(first[1]));
   bench_.scheduler.remove_node(NodeId::of(second[1]));
   bench_.plan_after(GroupSettings().yield_delay);
-  EXPECT_THAT(places(older), ElementsAre(first[0], 0));
-  EXPECT_THAT(places(younger), ElementsAre(second[0], 0)) << "something runs there";
+  EXPECT_THAT(locations(older), ElementsAre(first[0], 0));
+  EXPECT_THAT(locations(younger), ElementsAre(second[0], 0)) << "something runs there";
 }
 
 TEST_F(GroupTest, KeepsDeviceBundleForDeviceRequests) {
@@ -306,12 +307,12 @@ TEST_F(GroupTest, TakesDevicesOfBundleFromOneIsland) {
   bench_.add_node(1, shape);
   EXPECT_THAT(bench_.devices(gpus(1)), ElementsAre(0));
   const auto four = add(1, GroupStrategy::pack, {gpus(4)});
-  places(four);
+  locations(four);
   std::vector<std::uint32_t> indices;
   for (const auto& each : share(four, 0).find("GPU")->shares) indices.push_back(each.index);
   EXPECT_THAT(indices, ElementsAre(4, 5, 6, 7));
   const auto two = add(2, GroupStrategy::pack, {gpus(2)});
-  EXPECT_THAT(places(two), ElementsAre(1));
+  EXPECT_THAT(locations(two), ElementsAre(1));
 }
 
 TEST_F(GroupTest, BundleGpuMemory_IsAllocatedAndShared) {
@@ -353,17 +354,17 @@ TEST_F(GroupTest, PlacesLargeMemoryBundlesFirst) {
   const auto group =
       add(1, GroupStrategy::strict_pack,
           {device_memory(0, 30), device_memory(0, 30), device_memory(0, 50), device_memory(0, 50)});
-  EXPECT_THAT(places(group), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(locations(group), ElementsAre(1, 1, 1, 1));
 }
 
 TEST_F(GroupTest, BundleBeyondDeviceMemory_IsInfeasible) {
   bench_.add_node(1, node_shape(8, {{1, 80 * gib}}));
-  places(add(1, GroupStrategy::pack, {cpus(1), device_memory(0, 81)}));
+  locations(add(1, GroupStrategy::pack, {cpus(1), device_memory(0, 81)}));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_EQ(news_[0].text,
             "no node can ever hold bundle 1 (gpu_memory 86973087744); node 00000001: "
             "gpu_memory: needs 86973087744 bytes, the largest device has 85899345920");
-  places(add(2, GroupStrategy::pack, {device_memory(1, 81)}));
+  locations(add(2, GroupStrategy::pack, {device_memory(1, 81)}));
   ASSERT_EQ(news_.size(), 1u);
   EXPECT_EQ(news_[0].text,
             "no node can ever hold bundle 0 (GPU 1, gpu_memory 86973087744); node 00000001: "
@@ -377,17 +378,17 @@ TEST_F(GroupTest, ReplacesLostBundlesBeforeNewGroups) {
   bench_.want(1, 1, inside(group, cpus(1), 0), 1);
   ASSERT_EQ(bench_.plan().grants.size(), 1u);
   const auto later = add(2, GroupStrategy::pack, {cpus(2)});
-  EXPECT_THAT(places(later), ElementsAre(3));
+  EXPECT_THAT(locations(later), ElementsAre(3));
   const auto third = add(3, GroupStrategy::pack, {cpus(2)});
   bench_.scheduler.remove_node(Bench::node(before[1]));
-  EXPECT_THAT(places(third), ElementsAre(0));
+  EXPECT_THAT(locations(third), ElementsAre(0));
   ASSERT_GE(news_.size(), 1u);
   EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
-  EXPECT_THAT(places(group), ElementsAre(before[0], 0));
+  EXPECT_THAT(locations(group), ElementsAre(before[0], 0));
   EXPECT_EQ(bench_.slots_of_job(1).size(), 1u) << "the slot in the other bundle keeps running";
   remove(later);
-  EXPECT_THAT(places(group), ElementsAre(before[0], 3)) << "before the group that waits longer";
-  EXPECT_THAT(places(third), ElementsAre(0));
+  EXPECT_THAT(locations(group), ElementsAre(before[0], 3)) << "before the group that waits longer";
+  EXPECT_THAT(locations(third), ElementsAre(0));
 }
 
 TEST_F(GroupTest, RemovedGroup_KeepsBundlesInUse) {
@@ -432,7 +433,7 @@ TEST_F(GroupTest, RestoredGroup_IsAllocatedWithItsNode) {
   const auto& row = *bench_.scheduler.groups().find(group);
 
   Bench anew;
-  anew.scheduler.add_group(row.spec, row.places);
+  anew.scheduler.add_group(row.spec, row.locations);
   anew.scheduler.open_group(group);
   EXPECT_TRUE(anew.plan().groups.empty()) << "it has its place, though the node is not there yet";
   anew.add_node(1, node_with(2, 0));
@@ -455,7 +456,7 @@ TEST_F(GroupTest, RestoredBundleTaken_IsLost) {
   ASSERT_EQ(bench_.plan().grants.size(), 1u);
   auto row = *bench_.scheduler.groups().find(group);
   Bench anew;
-  anew.scheduler.add_group(row.spec, row.places);
+  anew.scheduler.add_group(row.spec, row.locations);
   anew.add_node(1, node_with(1, 0));
   EXPECT_TRUE(anew.scheduler.restore(bench_.granted.back()));
   anew.scheduler.restore_bundles(Bench::node(1));
@@ -472,12 +473,12 @@ TEST_F(GroupTest, ProgramCannotStart_BundlesMove) {
   const auto grants = bench_.plan().grants;
   ASSERT_EQ(grants.size(), 1u);
   bench_.scheduler.set_program_state(Bench::node(1), ProgramId::of(1), "no such library");
-  EXPECT_THAT(places(group), ElementsAre(1)) << "the one that could not start is not gone yet";
+  EXPECT_THAT(locations(group), ElementsAre(1)) << "the one that could not start is not gone yet";
   bench_.scheduler.release(grants[0].id);
-  EXPECT_THAT(places(group), ElementsAre(0));
+  EXPECT_THAT(locations(group), ElementsAre(0));
   EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
   bench_.add_node(2, node_with(2, 0));
-  EXPECT_THAT(places(group), ElementsAre(2));
+  EXPECT_THAT(locations(group), ElementsAre(2));
 }
 
 TEST_F(GroupTest, MeetsBundleLabelsAndExplainNamesRule) {
@@ -488,7 +489,7 @@ TEST_F(GroupTest, MeetsBundleLabelsAndExplainNamesRule) {
   auto in_zone = cpus(1);
   in_zone.label_selector = {{"zone", "a"}};
   const auto group = add(1, GroupStrategy::pack, {in_zone, cpus(4)});
-  EXPECT_THAT(places(group), ElementsAre(2, 1));
+  EXPECT_THAT(locations(group), ElementsAre(2, 1));
   GroupSpec other = bench_.scheduler.groups().find(group)->spec;
   other.id = GroupId::of(9);
   const auto why = bench_.scheduler.explain(other);

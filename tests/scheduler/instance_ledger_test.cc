@@ -85,15 +85,15 @@ TEST_P(DeviceRows, MatchesLedger) {
   std::map<std::size_t, Allocation> held;
   for (std::size_t number = 0; number < row.steps.size(); ++number) {
     const DeviceStep& step = row.steps[number];
-    const std::size_t asked = step.what == DeviceStep::What::served ? step.of : number;
-    const double wanted = row.steps[asked].gpus;
+    const std::size_t requested = step.what == DeviceStep::What::served ? step.of : number;
+    const double wanted = row.steps[requested].gpus;
     SCOPED_TRACE(testing::Message() << "step " << number);
     switch (step.what) {
       case DeviceStep::What::given:
       case DeviceStep::What::served:
         EXPECT_EQ(accounting.book(gpus(wanted)), step.devices);
         ASSERT_TRUE(accounting.last);
-        held.emplace(asked, *accounting.last);
+        held.emplace(requested, *accounting.last);
         free = free - amount(wanted);
         break;
       case DeviceStep::What::waits:
@@ -234,7 +234,7 @@ TEST(InstanceLedger, WholeDevices_NeedTheirBytesEach) {
 // Consecutive requests on a device of 80 GiB, on which a context takes 1 GiB.
 struct ContextRow {
   double gpus = 0;
-  std::int64_t gib_asked = 0;
+  std::int64_t gib_requested = 0;
   double gpus_booked = 0;
   std::int64_t gib_booked = 0;
 };
@@ -251,8 +251,8 @@ TEST(InstanceLedger, AllocatesContextInAdditionToUsableBytes) {
   for (const auto& rows : cases) {
     Books accounting(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
     for (const auto& row : rows) {
-      SCOPED_TRACE(testing::Message() << row.gpus << " GPUs, " << row.gib_asked << " GiB");
-      ASSERT_THAT(accounting.book(gpu_memory(row.gpus, row.gib_asked * gib)), ElementsAre(0));
+      SCOPED_TRACE(testing::Message() << row.gpus << " GPUs, " << row.gib_requested << " GiB");
+      ASSERT_THAT(accounting.book(gpu_memory(row.gpus, row.gib_requested * gib)), ElementsAre(0));
       const auto share = accounting.last->find("GPU")->shares.front();
       EXPECT_EQ(share.amount, amount(row.gpus_booked));
       EXPECT_EQ(share.memory_bytes, row.gib_booked * gib);

@@ -46,10 +46,10 @@ class Preemption : public testing::Test {
       for (const auto& each : of.plan_after(100ms).recalls) {
         if (each.cause != RecallCause::preemption) continue;
         const auto id = each.slot.bits().low;
-        if (!each.asks) {
+        if (!each.queries) {
           ids.push_back(id);
         } else {
-          asked.push_back(id);
+          queried.push_back(id);
           if (!silent) of.scheduler.answer_preemption(each.slot, !kept.contains(id));
         }
       }
@@ -68,7 +68,7 @@ class Preemption : public testing::Test {
     bench.scheduler.add_group(spec, {});
     return spec.id;
   }
-  std::vector<std::uint64_t> asked;
+  std::vector<std::uint64_t> queried;
   std::set<std::uint64_t> kept;
   bool silent = false;
   std::uint64_t groups = 6;
@@ -171,7 +171,7 @@ TEST_F(Preemption, PreemptsSeveralSlotsForOneRequest) {
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
   const auto ids = preempted_timeout(6s);
-  EXPECT_THAT(asked, ElementsAre(4, 3));
+  EXPECT_THAT(queried, ElementsAre(4, 3));
   EXPECT_THAT(ids, ElementsAre(4, 3));
   for (const auto id : ids) {
     bench.scheduler.release(SlotId::of(id));
@@ -186,7 +186,7 @@ TEST_F(Preemption, PreemptsNoneUntilAllMayEnd) {
   bench.want(2, 2, cpus(2), 1);
   kept = {4};
   EXPECT_THAT(preempted_timeout(5400ms), ElementsAre(3, 2));
-  EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "another in place of the one that refused, at once";
+  EXPECT_THAT(queried, ElementsAre(4, 3, 2)) << "another in place of the one that refused, at once";
 }
 
 TEST_F(Preemption, TooFewMayEnd_PreemptsNone) {
@@ -195,7 +195,7 @@ TEST_F(Preemption, TooFewMayEnd_PreemptsNone) {
   bench.want(2, 2, cpus(3), 1);
   kept = {2, 4};
   EXPECT_THAT(preempted_timeout(14s), IsEmpty());
-  EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "the last one alone would not help";
+  EXPECT_THAT(queried, ElementsAre(4, 3, 2)) << "the last one alone would not help";
 }
 
 TEST_F(Preemption, SilentLessee_IsSparedForAWhile) {
@@ -204,7 +204,7 @@ TEST_F(Preemption, SilentLessee_IsSparedForAWhile) {
   bench.want(2, 2, cpus(2), 1);
   silent = true;
   EXPECT_THAT(preempted_timeout(6s), IsEmpty());
-  EXPECT_THAT(asked, ElementsAre(4, 3));
+  EXPECT_THAT(queried, ElementsAre(4, 3));
   silent = false;
   EXPECT_THAT(preempted_timeout(3s), ElementsAre(2, 1));
 }
@@ -215,7 +215,7 @@ TEST_F(Preemption, ReturnedSlot_CountsAsAnswer) {
   bench.want(2, 2, cpus(3), 1);
   silent = true;
   preempted_timeout(5500ms);
-  EXPECT_THAT(asked, ElementsAre(4, 3, 2));
+  EXPECT_THAT(queried, ElementsAre(4, 3, 2));
   bench.scheduler.release(SlotId::of(4));
   bench.scheduler.answer_preemption(SlotId::of(3), true);
   bench.scheduler.answer_preemption(SlotId::of(2), true);
@@ -254,7 +254,7 @@ TEST_F(Preemption, PreemptsForWholeGroup) {
   const auto id = add_group(2, {cpus(1), cpus(2)}, GroupStrategy::spread);
   EXPECT_THAT(preempted_timeout(4900ms), IsEmpty());
   const auto ids = preempted_timeout(1s);
-  EXPECT_THAT(asked, SizeIs(3));
+  EXPECT_THAT(queried, SizeIs(3));
   ASSERT_THAT(ids, SizeIs(3));
   EXPECT_THAT(preempted_timeout(5s), IsEmpty()) << "they are on their way";
   for (const auto slot : ids) bench.scheduler.release(SlotId::of(slot));
@@ -289,7 +289,7 @@ TEST_F(Preemption, GroupCannotFit_PreemptsNothing) {
   add_group(2, {cpus(2), cpus(2)}, GroupStrategy::strict_spread);
   kept = {1};
   EXPECT_THAT(preempted_timeout(30s), IsEmpty());
-  EXPECT_THAT(asked, testing::Contains(1));
+  EXPECT_THAT(queried, testing::Contains(1));
 }
 
 // If the tasks of one node may not be ended, the group uses other nodes.
@@ -314,7 +314,7 @@ TEST_F(Preemption, EqualPriorityGroup_PreemptsNothing) {
   fill({2});
   add_group(2, {cpus(2)});
   EXPECT_THAT(preempted_timeout(30s), IsEmpty());
-  EXPECT_THAT(asked, IsEmpty());
+  EXPECT_THAT(queried, IsEmpty());
 }
 
 TEST_F(Preemption, PrefersFewLargeSlots) {

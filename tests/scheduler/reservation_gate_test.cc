@@ -13,7 +13,7 @@ class WithholdingTest : public testing::Test {
   std::optional<Duration> opens_within_an_hour(bool blocked = false) {
     const Time from = now_;
     for (; now_ < from + 1h; now_ = now_ + 100ms) {
-      if (withheld_.look(now_, blocked, settings_).opened) return now_ - from;
+      if (withheld_.check(now_, blocked, settings_).opened) return now_ - from;
     }
     return std::nullopt;
   }
@@ -31,13 +31,13 @@ TEST_F(WithholdingTest, OpensAfterIdleTimeAndSoonerForTask) {
 TEST_F(WithholdingTest, StaysOpenUntilGrantAndBrieflyAfter) {
   opens_within_an_hour();
   now_ = now_ + 1min;
-  withheld_.look(now_, false, settings_);
+  withheld_.check(now_, false, settings_);
   EXPECT_TRUE(withheld_.is_open()) << "no request has passed";
   withheld_.passed(now_);
   withheld_.passed(now_ + 50ms);
-  EXPECT_EQ(withheld_.look(now_ + 99ms, false, settings_).again, now_ + 100ms);
+  EXPECT_EQ(withheld_.check(now_ + 99ms, false, settings_).again, now_ + 100ms);
   EXPECT_TRUE(withheld_.is_open());
-  withheld_.look(now_ + 100ms, false, settings_);
+  withheld_.check(now_ + 100ms, false, settings_);
   EXPECT_FALSE(withheld_.is_open());
 }
 
@@ -53,7 +53,7 @@ TEST_F(WithholdingTest, DoublesIntervalUpToLimit) {
     EXPECT_EQ(opens_within_an_hour(), expected);
     withheld_.passed(now_);
     now_ = now_ + 100ms;
-    withheld_.look(now_, false, settings_);
+    withheld_.check(now_, false, settings_);
   }
 }
 
@@ -61,7 +61,7 @@ TEST_F(WithholdingTest, ReturnedSlot_DefersOpening) {
   for (int i = 0; i < 30; ++i) {
     now_ = now_ + 9s;
     withheld_.came_back(Time());
-    EXPECT_FALSE(withheld_.look(now_, false, settings_).opened);
+    EXPECT_FALSE(withheld_.check(now_, false, settings_).opened);
   }
   EXPECT_EQ(opens_within_an_hour(), 10s);
 }
@@ -76,7 +76,7 @@ TEST_F(WithholdingTest, StaysClosedLongerThanGrantedTime) {
 }
 
 TEST_F(WithholdingTest, IgnoresTimeOfEarlierGrants) {
-  withheld_.look(now_, false, settings_);
+  withheld_.check(now_, false, settings_);
   now_ = now_ + 5s;
   withheld_.came_back(now_ - 1h);
   EXPECT_EQ(opens_within_an_hour(), 10s);

@@ -86,9 +86,9 @@ TEST(Scheduler, LongestWaitingLessee_IsServedFirst) {
 TEST(Scheduler, PlacesActorOnceAndEndsItsDemand) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
-  Request to_place;
-  to_place.required_totals = ResourceSet{{"CPU", amount(1)}};
-  const auto demand = bench.demand_class(1, to_place);
+  Request placed_once;
+  placed_once.required_totals = ResourceSet{{"CPU", amount(1)}};
+  const auto demand = bench.demand_class(1, placed_once);
   bench.scheduler.add_actor_demand(ActorId::of(7), demand, bench.now);
   const auto plan = bench.plan();
   ASSERT_THAT(plan.grants, SizeIs(1));

@@ -16,7 +16,7 @@ Failure broken() { return failure(ErrorCode::unavailable, "simulated: the bulk c
 // ---- offers to other agents --------------------------------------------------------------------
 
 void Agent::offer(const worker::OfferObject& object) {
-  Offer offer{.place = {object.slab.bits().low, static_cast<std::int64_t>(object.offset)},
+  Offer offer{.location = {object.slab.bits().low, static_cast<std::int64_t>(object.offset)},
               .size_bytes = object.size_bytes};
   offer_bytes(object.offer, offer, object.reader, object.plain);
 }
@@ -75,11 +75,11 @@ void Agent::end_reading(std::uint64_t number) {
 }
 
 // Returns the content of one chunk of a location, or null if its bytes have not arrived yet.
-const Content* Agent::part(PlaceKey place, std::uint64_t offset) {
-  if (const auto at = arriving_.find(place); at != arriving_.end()) {
+const Content* Agent::part(LocationKey location, std::uint64_t offset) {
+  if (const auto at = arriving_.find(location); at != arriving_.end()) {
     return at->second.parts.contains(offset) ? &at->second.content : nullptr;
   }
-  const auto at = node_.memory.find(place);
+  const auto at = node_.memory.find(location);
   return at == node_.memory.end() ? nullptr : &at->second;
 }
 
@@ -129,17 +129,18 @@ void Agent::write(Agent& source, const worker::FetchBulk& command) {
     files_[command.pull].parts[command.offset] = command.size_bytes;
     return;
   }
-  const Content* content = source.part(offer.place, command.offset);
+  const Content* content = source.part(offer.location, command.offset);
   world().checkers().chunk_read(*this, source, command, content);
   if (content == nullptr) return;
-  const PlaceKey place{command.slab.bits().low, static_cast<std::int64_t>(command.slab_offset)};
-  Arriving& here = arriving_[place];
+  const LocationKey location{command.slab.bits().low,
+                             static_cast<std::int64_t>(command.slab_offset)};
+  Arriving& here = arriving_[location];
   if (here.pull != command.pull) here = {command.pull, *content, {}};
   world().checkers().chunk_written(*this, command, here, *content);
   here.parts[command.offset] = command.size_bytes;
   if (sum_of(here) < offer.size_bytes) return;
-  node_.memory[place] = here.content;
-  arriving_.erase(place);
+  node_.memory[location] = here.content;
+  arriving_.erase(location);
 }
 
 std::uint64_t Agent::sum_of(const Arriving& arriving) {

@@ -300,8 +300,8 @@ void Agent::note_readers(const worker::Command& command) {
 bool Agent::in_failed_slab(const worker::SendToProcess& command) const {
   const auto* reserved = std::get_if<ReserveObjectReply>(&command.message);
   const auto* readable = std::get_if<FetchObjectReply>(&command.message);
-  const auto slab = reserved && !reserved->failure   ? reserved->place.slab
-                    : readable && !readable->failure ? readable->place.slab
+  const auto slab = reserved && !reserved->failure   ? reserved->location.slab
+                    : readable && !readable->failure ? readable->location.slab
                                                      : 0;
   return slab != 0 && failed_slabs_.contains(slab);
 }

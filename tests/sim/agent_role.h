@@ -30,7 +30,7 @@ worker::WorkerOptions agent_options(const World& world);
 
 // A location that the bulk server offers for reading.
 struct Offer {
-  PlaceKey place{};
+  LocationKey location{};
   bool file = false;
   std::uint64_t size_bytes = 0;
   ProcessId reader{};
@@ -77,7 +77,7 @@ class Agent final : public Role {
   Node& node() { return node_; }
   std::size_t slabs() const { return slabs_.size(); }
   std::size_t programs() const { return programs_.size(); }
-  const std::map<PlaceKey, Arriving>& arriving() const { return arriving_; }
+  const std::map<LocationKey, Arriving>& arriving() const { return arriving_; }
   // Breaks all bulk connections to other agents.
   void break_bulk();
 
@@ -106,7 +106,7 @@ class Agent final : public Role {
   void end_offer(std::uint64_t number);
   Offer* begin_reading(std::uint64_t number, ProcessId reader, const std::string& token);
   void end_reading(std::uint64_t number);
-  const Content* part(PlaceKey place, std::uint64_t offset);
+  const Content* part(LocationKey location, std::uint64_t offset);
   void fetch(const worker::FetchBulk& command);
   void arrives(Agent* source, bool served, const worker::FetchBulk& command,
                std::optional<Failure> why);
@@ -129,7 +129,7 @@ class Agent final : public Role {
   std::set<ProgramId> programs_;
   std::map<std::uint64_t, Offer> offers_;
   std::map<std::uint64_t, worker::FetchBulk> flights_;  // by chunk
-  std::map<PlaceKey, Arriving> arriving_;
+  std::map<LocationKey, Arriving> arriving_;
   std::map<std::uint64_t, Arriving> files_;  // by pull
   bool memory_reported_ = false;
 };

@@ -107,8 +107,8 @@ void Process::end_when_done() {
   ending_ = true;
   world().log(*this, [] { return std::string("ends its job"); });
   if (auto use = client_.unreported_use(); !use.rows.empty())
-    step_client(client::AskHead{std::move(use)});
-  step_client(client::AskHead{EndJob{job()}});
+    step_client(client::QueryHead{std::move(use)});
+  step_client(client::QueryHead{EndJob{job()}});
   world().kernel().after(Duration(50ms), [this] {
     ended_ = true;
     EndCause cause;

@@ -114,7 +114,7 @@ void Process::on_agent_message(const std::shared_ptr<LocalConnection>& connectio
       return;
     if (executor_) {
       if (const auto* end = std::get_if<EndExecutor>(&*message)) {
-        step_executor(executor::EndAsked{end->graceful, end->stores, end->orderly});
+        step_executor(executor::EndRequested{end->graceful, end->stores, end->orderly});
       }
       if (const auto* over = std::get_if<OverShare>(&*message))
         step_executor(executor::ShareExceeded{over->text});
@@ -205,26 +205,26 @@ void Process::carry_out(client::Command& command) {
     const auto wire = at->second;
     wires_.erase(at);
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
-  } else if (auto* room = std::get_if<client::RoomMade>(&command)) {
-    if (room->copy_of.slab != 0 && !room->failure) {
+  } else if (auto* space = std::get_if<client::SpaceReserved>(&command)) {
+    if (space->copy_of.slab != 0 && !space->failure) {
       // The copy is from an agent that has died. Its processes still map its memory.
-      const auto& source = node_.memory[{room->copy_of.slab, room->copy_of.offset}];
-      if (source.object != room->object) {
-        client_events_.emplace_back(client::ValueUnreadable{room->object});
+      const auto& source = node_.memory[{space->copy_of.slab, space->copy_of.offset}];
+      if (source.object != space->object) {
+        client_events_.emplace_back(client::ValueUnreadable{space->object});
         return;
       }
-      write(room->place, room->object, Payload(source.bytes));
+      write(space->location, space->object, Payload(source.bytes));
       client_events_.emplace_back(
-          client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
+          client::ValueWritten{space->object, space->is_error, std::move(space->contained)});
       return;
     }
-    if (room->payload.empty() || room->failure) {
-      rooms_.insert_or_assign(room->object, std::move(*room));
+    if (space->payload.empty() || space->failure) {
+      reserved_.insert_or_assign(space->object, std::move(*space));
       return;
     }
-    write(room->place, room->object, room->payload);
+    write(space->location, space->object, space->payload);
     client_events_.emplace_back(
-        client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
+        client::ValueWritten{space->object, space->is_error, std::move(space->contained)});
   } else if (auto* stored = std::get_if<client::ValueSealed>(&command)) {
     sealed_.insert(stored->object);
   } else if (auto* answer = std::get_if<client::HeadAnswered>(&command)) {
@@ -328,7 +328,7 @@ void Process::carry_out(executor::Command& command) {
                            [this] { receive([this] { step_executor(ActorDestroyed{}); }); });
   } else if (std::holds_alternative<ReleaseName>(command)) {
     if (name_release_ == 0) name_release_ = next_request();
-    step_client(client::AskHead{
+    step_client(client::QueryHead{
         FindActor{name_release_, "", assignment().name_space, assignment().actor.actor}});
   } else if (std::holds_alternative<AwaitSubmitted>(command)) {
     exits_ = true;
@@ -531,8 +531,8 @@ bool Process::attached_to(const Agent& agent) const {
 
 // ---- values ------------------------------------------------------------------------------------
 
-void Process::write(const SlabRange& place, ObjectId object, Payload bytes) {
-  node_.memory[{place.slab, place.offset}] = {object, std::move(bytes)};
+void Process::write(const SlabRange& location, ObjectId object, Payload bytes) {
+  node_.memory[{location.slab, location.offset}] = {object, std::move(bytes)};
 }
 
 Reading Process::read(ObjectId object) {
@@ -554,7 +554,8 @@ Reading Process::read(ObjectId object) {
                   row->reading->failure->text);
     }
     if (!row->readable) return fail(ErrorKind::connection, "not readable");
-    const auto& content = node_.memory[{row->reading->place.slab, row->reading->place.offset}];
+    const auto& content =
+        node_.memory[{row->reading->location.slab, row->reading->location.offset}];
     if (content.object != object) {
       world().violation("objects", name() + " reads object " + object.brief() + " where " +
                                        content.object.brief() + " lies");

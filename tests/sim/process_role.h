@@ -71,7 +71,7 @@ class Process final : public Role {
   void unsubscribe(ObjectId object);
   void call_finished(const executor::RunCall& run, executor::CallFinished finished);
   void resume_later(std::uint64_t thread, Duration after);
-  std::map<ObjectId, client::RoomMade>& rooms() { return rooms_; }
+  std::map<ObjectId, client::SpaceReserved>& reserved() { return reserved_; }
   std::set<ObjectId>& sealed() { return sealed_; }
   std::map<std::uint64_t, std::optional<FindActorReply>>& answers() { return answers_; }
   // The existing actor with the requested name, by the actor of the request.
@@ -83,7 +83,7 @@ class Process final : public Role {
     return Id::derived(id(), kind, ids_made_++);
   }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
-  void write(const SlabRange& place, ObjectId object, Payload bytes);
+  void write(const SlabRange& location, ObjectId object, Payload bytes);
   Reading read(ObjectId object);
   RefRecords& kept() { return kept_; }
   // Drops the refs that a call has only through its arguments.
@@ -177,7 +177,7 @@ class Process final : public Role {
   std::map<std::uint64_t, std::unique_ptr<Thread>> threads_;
   std::map<std::uint64_t, Fetch> fetches_;
   RefRecords kept_;
-  std::map<ObjectId, client::RoomMade> rooms_;
+  std::map<ObjectId, client::SpaceReserved> reserved_;
   std::set<ObjectId> sealed_;
   std::map<std::uint64_t, std::optional<FindActorReply>> answers_;
   std::map<ActorId, std::optional<FindActorReply>> found_instead_;

@@ -36,7 +36,7 @@ struct Content {
   ObjectId object;
   Payload bytes;
 };
-using PlaceKey = std::pair<std::uint64_t, std::int64_t>;  // slab, offset
+using LocationKey = std::pair<std::uint64_t, std::int64_t>;  // slab, offset
 
 // One machine with an agent. It outlives the agent's incarnations.
 struct Node {
@@ -47,7 +47,7 @@ struct Node {
   std::uint64_t incarnations = 0;
   Time away_until;  // no agent starts before this time
   std::set<Hash128> files;
-  std::map<PlaceKey, Content> memory;
+  std::map<LocationKey, Content> memory;
   std::vector<Process*> executors;  // live executors
   // Files of spilled objects by number, with the content at each offset.
   std::map<std::uint64_t, std::map<std::uint64_t, Content>> spilled;

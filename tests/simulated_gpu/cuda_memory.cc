@@ -24,7 +24,7 @@ struct Memory {
   int import_fd = -1;
   std::uint64_t id = 0;
   std::size_t size = 0;
-  int place = 0;
+  int location = 0;
   bool exportable = false;
   ~Memory() {
     if (fd >= 0) ::close(fd);
@@ -185,9 +185,9 @@ int simulatedGpuKernel(void* stream, unsigned long long at, std::size_t size, in
 
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   if (const auto status = enter_context("cuMemGetInfo")) return status;
-  const int place = simulatedGpuPlace(current_device());
-  const auto used = taken_bytes(place);
-  *total = memory_at(place);
+  const int location = simulatedGpuPlace(current_device());
+  const auto used = taken_bytes(location);
+  *total = memory_at(location);
   *free = used > *total ? 0 : *total - used;
   return abi::success;
 }
@@ -211,8 +211,8 @@ int cuMemCreate(abi::MemoryHandle* handle, std::size_t size,
     return abi::invalid_device;
   }
   auto made = std::make_shared<Memory>();
-  made->place = simulatedGpuPlace(wanted->location.id);
-  const Taken taken = take(made->place, Taking::memory, size);
+  made->location = simulatedGpuPlace(wanted->location.id);
+  const Taken taken = take(made->location, Taking::memory, size);
   if (taken.fd < 0) return abi::out_of_memory;
   made->fd = taken.fd;
   made->id = taken.id;
@@ -256,7 +256,7 @@ int cuMemImportFromShareableHandle(abi::MemoryHandle* handle, void* from, int ty
   if (made->fd < 0) return abi::not_supported;
   made->id = file.id;
   made->size = file.size;
-  made->place = file.place;
+  made->location = file.location;
   const std::scoped_lock lock(tables().mutex);
   *handle = tables().next++;
   tables().handles.emplace(*handle, std::move(made));
@@ -328,12 +328,12 @@ int cuMemSetAccess(abi::Address address, std::size_t size, const abi::AccessDesc
     const int device = wanted[i].location.id;
     if (device < 0 || device >= static_cast<int>(devices().size())) return abi::invalid_device;
     const int here = devices()[static_cast<std::size_t>(device)].machine_index;
-    const int place = at->second->memory->place;
-    const int there = device_at(place);
+    const int location = at->second->memory->location;
+    const int there = device_at(location);
     // A slice reaches only itself.
-    const bool sliced = is_slice(place) || is_slice(simulatedGpuPlace(device));
+    const bool sliced = is_slice(location) || is_slice(simulatedGpuPlace(device));
     const bool reaches =
-        sliced ? place == simulatedGpuPlace(device)
+        sliced ? location == simulatedGpuPlace(device)
                : here == there || settings().all_peers || settings().peers.contains({here, there});
     if (!reaches) return abi::not_supported;
     at->second->access[device] = wanted[i].flags;
@@ -398,7 +398,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
     auto after = tables().mapped.upper_bound(at);
     if (after != tables().mapped.begin() && at - (--after)->first < after->second->size) {
       for (std::size_t i = 0; i < devices().size(); ++i) {
-        if (simulatedGpuPlace(static_cast<int>(i)) == after->second->memory->place)
+        if (simulatedGpuPlace(static_cast<int>(i)) == after->second->memory->location)
           ordinal = static_cast<int>(i);
       }
     }
@@ -426,8 +426,8 @@ int cuMemAlloc_v2(abi::Address* address, std::size_t size) {
   if (size == 0) return abi::invalid_value;
   const std::size_t whole = (size + granularity - 1) / granularity * granularity;
   auto memory = std::make_shared<Memory>();
-  memory->place = simulatedGpuPlace(current_device());
-  const Taken taken = take(memory->place, Taking::memory, whole);
+  memory->location = simulatedGpuPlace(current_device());
+  const Taken taken = take(memory->location, Taking::memory, whole);
   if (taken.fd < 0) return abi::out_of_memory;
   memory->fd = taken.fd;
   memory->id = taken.id;
@@ -468,7 +468,7 @@ int cuMemFree_v2(abi::Address address) {
 struct LegacyHandle {
   std::uint64_t id;
   std::uint64_t size;
-  int place;
+  int location;
   int process;
   int fd;
   char rest[36];
@@ -481,7 +481,7 @@ int cuIpcGetMemHandle(LegacyHandle* handle, abi::Address address) {
   const auto at = tables().mapped.find(address);
   if (at == tables().mapped.end() || !at->second->legacy) return abi::invalid_value;
   const Memory& memory = *at->second->memory;
-  *handle = {memory.id, memory.size, memory.place, ::getpid(), memory.fd, {}};
+  *handle = {memory.id, memory.size, memory.location, ::getpid(), memory.fd, {}};
   return abi::success;
 }
 
@@ -495,8 +495,8 @@ int cuIpcOpenMemHandle_v2(abi::Address* address, LegacyHandle handle, unsigned) 
   if (memory->fd < 0 || file_of(memory->fd).id != handle.id) return abi::invalid_value;
   memory->id = handle.id;
   memory->size = handle.size;
-  memory->place = handle.place;
-  memory->import_fd = take(handle.place, Taking::import, 0, handle.id).fd;
+  memory->location = handle.location;
+  memory->import_fd = take(handle.location, Taking::import, 0, handle.id).fd;
   const std::scoped_lock lock(tables().mutex);
   auto mapping = mapping_of_memory(memory, handle.size, 0);
   *address = reserve(handle.size);

@@ -29,9 +29,9 @@ class SimulatedMachine {
  public:
   // `words`: settings of MOBULA_SIMULATED_GPU, without the directory.
   explicit SimulatedMachine(std::string words = {}) : words_(std::move(words)) {
-    struct statvfs room {};
-    const bool memory = ::statvfs("/dev/shm", &room) == 0 &&
-                        room.f_bavail * room.f_frsize > (std::uint64_t{2} << 30);
+    struct statvfs space {};
+    const bool memory = ::statvfs("/dev/shm", &space) == 0 &&
+                        space.f_bavail * space.f_frsize > (std::uint64_t{2} << 30);
     directory_ =
         (memory ? std::string("/dev/shm") : std::filesystem::temp_directory_path().string()) +
         "/simulated-XXXXXX";

@@ -54,19 +54,19 @@ class KernelPlaces {
  public:
   bool take(int device, const std::atomic<bool>& stopped) {
     std::unique_lock lock(mutex_);
-    Place& place = places_[device];
+    Place& location = places_[device];
     const auto number = ++last_;
-    place.waiting.push_back(number);
+    location.waiting.push_back(number);
     while (true) {
-      if (!place.busy && place.next == 0)
-        place.next = place.waiting[chance_below(place.waiting.size())];
-      if (stopped || (!place.busy && place.next == number)) break;
+      if (!location.busy && location.next == 0)
+        location.next = location.waiting[chance_below(location.waiting.size())];
+      if (stopped || (!location.busy && location.next == number)) break;
       changed_.wait_for(lock, std::chrono::milliseconds(1));
     }
-    std::erase(place.waiting, number);
-    if (place.next == number) place.next = 0;
+    std::erase(location.waiting, number);
+    if (location.next == number) location.next = 0;
     if (stopped) return false;
-    place.busy = true;
+    location.busy = true;
     return true;
   }
   void give(int device) {
@@ -329,8 +329,8 @@ int ncclCommInitRankConfig(nccl::Communicator* to, int ranks, nccl::UniqueId id,
   const int device = simulatedGpuCurrent();
   if (device < 0) return nccl::unhandled_cuda_error;
   const Issuing issuing(device);
-  const int place = simulatedGpuPlace(device);
-  const Taken taken = take(place, Taking::communicator, settings().communicator);
+  const int location = simulatedGpuPlace(device);
+  const Taken taken = take(location, Taking::communicator, settings().communicator);
   if (taken.fd < 0) return nccl::unhandled_cuda_error;
   auto* const made = new Communicator;
   const char* const forced = std::getenv("NCCL_COMM_BLOCKING");
@@ -338,9 +338,13 @@ int ncclCommInitRankConfig(nccl::Communicator* to, int ranks, nccl::UniqueId id,
   made->device = device;
   made->taken = taken.fd;
   const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  made->self = {
-      rank, ranks, settings().nccl, place, host_of_process(), several != nullptr && *several == '1',
-      {}};
+  made->self = {rank,
+                ranks,
+                settings().nccl,
+                location,
+                host_of_process(),
+                several != nullptr && *several == '1',
+                {}};
   std::snprintf(made->self.listens, sizeof made->self.listens, "%s", random_name("rank").c_str());
   made->listener = listen_at(made->self.listens);
   made->to.assign(static_cast<std::size_t>(ranks), -1);

@@ -21,7 +21,7 @@ struct RankName {
   int rank = 0;
   int ranks = 0;
   int version = 0;
-  int place = 0;           // location of the device in the machine
+  int location = 0;        // location of the device in the machine
   std::uint64_t host = 0;  // host identity
   int several_ranks = 0;   // NCCL_MULTI_RANK_GPU_ENABLE
   char listens[64] = {};   // name in the directory

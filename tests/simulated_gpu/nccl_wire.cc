@@ -64,7 +64,7 @@ nccl::Status judge(const std::vector<RankName>& all) {
     if (a.version != all.front().version || a.ranks != all.front().ranks)
       return nccl::invalid_usage;
     for (const RankName& b : all) {
-      const bool shares = a.rank != b.rank && a.host == b.host && a.place == b.place;
+      const bool shares = a.rank != b.rank && a.host == b.host && a.location == b.location;
       if (shares && !allowed) return nccl::invalid_usage;  // "Duplicate GPU detected"
     }
   }

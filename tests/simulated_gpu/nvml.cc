@@ -76,11 +76,11 @@ int nvmlDeviceGetUUID(abi::Device device, char* to, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
   if (const int status = enter("nvmlDeviceGetMemoryInfo")) return status;
-  const int place = place_of(device_of(device), slice_of(device));
-  memory->total = memory_at(place);
-  memory->used = taken_bytes(place);
+  const int location = place_of(device_of(device), slice_of(device));
+  memory->total = memory_at(location);
+  memory->used = taken_bytes(location);
   // The use of a device includes that of its slices.
-  for (int slice = 0; !is_slice(place) && slice < slices_of_a_device; ++slice) {
+  for (int slice = 0; !is_slice(location) && slice < slices_of_a_device; ++slice) {
     memory->used += taken_bytes(place_of(device_of(device), slice));
   }
   memory->free = memory->used > memory->total ? 0 : memory->total - memory->used;
@@ -114,16 +114,16 @@ int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi:
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned* count, abi::Process* to) {
   if (const int status = enter("nvmlDeviceGetComputeRunningProcesses_v3")) return status;
-  const int place = place_of(device_of(device), slice_of(device));
-  auto all = takers(place);
-  for (int slice = 0; !is_slice(place) && slice < slices_of_a_device; ++slice) {
+  const int location = place_of(device_of(device), slice_of(device));
+  auto all = takers(location);
+  for (int slice = 0; !is_slice(location) && slice < slices_of_a_device; ++slice) {
     const auto there = takers(place_of(device_of(device), slice));
     all.insert(all.end(), there.begin(), there.end());
   }
   if (settings().hides_processes) all.clear();
-  const unsigned room = *count;
+  const unsigned space = *count;
   *count = static_cast<unsigned>(all.size());
-  if (room < all.size()) return abi::insufficient_size;
+  if (space < all.size()) return abi::insufficient_size;
   for (std::size_t i = 0; i < all.size(); ++i) {
     to[i] = {static_cast<unsigned>(all[i].process), all[i].bytes, abi::no_instance,
              abi::no_instance};

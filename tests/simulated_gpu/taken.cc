@@ -21,7 +21,7 @@ namespace {
 
 // Parts of a file name: place, kind, process, bytes, id.
 struct Name {
-  int place = 0;
+  int location = 0;
   Taking what = Taking::memory;
   pid_t process = 0;
   std::uint64_t size = 0;
@@ -30,7 +30,7 @@ struct Name {
 
 std::string text_of(const Name& name) {
   char text[128];
-  std::snprintf(text, sizeof text, "taken-%d-%c-%d-%" PRIu64 "-%" PRIx64, name.place,
+  std::snprintf(text, sizeof text, "taken-%d-%c-%d-%" PRIu64 "-%" PRIx64, name.location,
                 static_cast<char>(name.what), static_cast<int>(name.process), name.size, name.id);
   return text;
 }
@@ -39,7 +39,7 @@ std::optional<Name> name_from(const char* text) {
   Name name;
   char what = 0;
   int process = 0;
-  if (std::sscanf(text, "taken-%d-%c-%d-%" SCNu64 "-%" SCNx64, &name.place, &what, &process,
+  if (std::sscanf(text, "taken-%d-%c-%d-%" SCNu64 "-%" SCNx64, &name.location, &what, &process,
                   &name.size, &name.id) != 5) {
     return std::nullopt;
   }
@@ -87,10 +87,10 @@ std::vector<Name> held() {
   return all;
 }
 
-std::uint64_t bytes_of(const std::vector<Name>& all, int place) {
+std::uint64_t bytes_of(const std::vector<Name>& all, int location) {
   std::uint64_t bytes = 0;
   for (const Name& each : all) {
-    if (each.place == place && each.what != Taking::import) bytes += each.size;
+    if (each.location == location && each.what != Taking::import) bytes += each.size;
   }
   return bytes;
 }
@@ -118,14 +118,14 @@ std::uint64_t mps_limit() {
 
 }  // namespace
 
-Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id) {
+Taken take(int location, Taking what, std::uint64_t size, std::uint64_t id) {
   const MachineLock lock;
   const auto all = held();
-  if (what != Taking::import && bytes_of(all, place) + size > memory_at(place)) return {};
+  if (what != Taking::import && bytes_of(all, location) + size > memory_at(location)) return {};
   if (what == Taking::memory && bytes_of_process(all) + size > mps_limit()) return {};
   static std::atomic<std::uint64_t> last{0};
   const auto own = (static_cast<std::uint64_t>(::getpid()) << 32) + ++last;
-  const Name name{place, what, ::getpid(), size, id == 0 ? own : id};
+  const Name name{location, what, ::getpid(), size, id == 0 ? own : id};
   const std::string path = settings().directory + "/" + text_of(name);
   Taken made{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), name.id};
   if (made.fd < 0) return {};
@@ -137,9 +137,9 @@ Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id) {
   return made;
 }
 
-std::uint64_t taken_bytes(int place) {
+std::uint64_t taken_bytes(int location) {
   const MachineLock lock;
-  return bytes_of(held(), place);
+  return bytes_of(held(), location);
 }
 
 bool is_imported(std::uint64_t id) {
@@ -150,17 +150,17 @@ bool is_imported(std::uint64_t id) {
   return false;
 }
 
-std::vector<TakenBy> takers(int place) {
+std::vector<TakenBy> takers(int location) {
   const MachineLock lock;
   std::map<pid_t, std::uint64_t> bytes;
   const auto all = held();
   for (const Name& each : all) {
-    if (each.place == place && each.what == Taking::context) bytes[each.process] = 0;
+    if (each.location == location && each.what == Taking::context) bytes[each.process] = 0;
   }
   // Memory that outlived its process belongs to no process.
   for (const Name& each : all) {
     const auto at = bytes.find(each.process);
-    if (each.place == place && each.what != Taking::import && at != bytes.end())
+    if (each.location == location && each.what != Taking::import && at != bytes.end())
       at->second += each.size;
   }
   std::vector<TakenBy> made;
@@ -178,7 +178,7 @@ TakenFile file_of(int fd) {
   if (::realpath(settings().directory.c_str(), real) == nullptr || directory != real) return {};
   const auto name = name_from(last + 1);
   if (!name || name->what != Taking::memory) return {};
-  return {name->id, name->place, name->size};
+  return {name->id, name->location, name->size};
 }
 
 }  // namespace simulated_gpu

@@ -19,10 +19,10 @@ struct Taken {
   std::uint64_t id = 0;  // unique on the machine
 };
 
-// Accounts `size` bytes on `place` (see `settings.h`), with a file of that size for memory. `fd` is
-// -1 if the device has not enough.
-Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id = 0);
-std::uint64_t taken_bytes(int place);
+// Accounts `size` bytes on `location` (see `settings.h`), with a file of that size for memory.
+// `fd` is -1 if the device has not enough.
+Taken take(int location, Taking what, std::uint64_t size, std::uint64_t id = 0);
+std::uint64_t taken_bytes(int location);
 // True if a process has imported memory `id`.
 bool is_imported(std::uint64_t id);
 // Bytes allocated on the device by each process with a context there.
@@ -30,12 +30,12 @@ struct TakenBy {
   pid_t process;
   std::uint64_t bytes;
 };
-std::vector<TakenBy> takers(int place);
+std::vector<TakenBy> takers(int location);
 
 // Origin of a descriptor; id 0 for other files.
 struct TakenFile {
   std::uint64_t id = 0;
-  int place = 0;
+  int location = 0;
   std::uint64_t size = 0;
 };
 TakenFile file_of(int fd);

@@ -52,6 +52,14 @@ class CheckNames(unittest.TestCase):
             with self.subTest(fault):
                 self.assertEqual(self.output(text), fault)
 
+    def test_words_with_several_meanings(self):
+        fault = "base/a.cc:{}: name {} has a word with several meanings; rename it\n"
+        for name in ("ask", "asked_", "HasRoom", "room_bytes", "look_timer_", "MemoryPlace", "place_of", "places"):
+            with self.subTest(name):
+                self.assertEqual(self.output(f"\nint {name};\n"), fault.format(2, name))
+        for text in ("bool in_place;\n", "int task, lookup, placement, replaced;\n", "// ask for room\n", 'auto x = "place";\n'):
+            with self.subTest(text):
+                self.assertEqual(self.output(text), "")
 
     def test_functions_with_names_of_ray(self):
         with tempfile.TemporaryDirectory() as directory:

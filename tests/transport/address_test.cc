@@ -52,7 +52,7 @@ TEST(NameResolver, RepliesOnTheLoop) {
   NameResolver resolver(*loop);
   std::string found;
   ASSERT_TRUE(
-      resolver.ask(Address::parse("localhost:80").value(), [&](Result<SocketAddress> answer) {
+      resolver.resolve(Address::parse("localhost:80").value(), [&](Result<SocketAddress> answer) {
         found = answer ? answer->text() : answer.error().text;
       }));
   EXPECT_EQ(found, "") << "not from within ask()";
@@ -64,8 +64,8 @@ TEST(NameResolver, Destroyed_RepliesNothing) {
   const auto loop = make_loop();
   {
     NameResolver resolver(*loop);
-    ASSERT_TRUE(resolver.ask(Address::parse("localhost:80").value(),
-                             [&](const Result<SocketAddress>&) { FAIL(); }));
+    ASSERT_TRUE(resolver.resolve(Address::parse("localhost:80").value(),
+                                 [&](const Result<SocketAddress>&) { FAIL(); }));
   }
   turn_for(*loop, 20ms);
 }

@@ -319,7 +319,7 @@ TEST_F(BulkFaults, ClientKilled_ReleasesBodies) {
     Fetched waiting;
     static_cast<void>(client.fetch(waiting.fetch("wait")).ok());
     // Reads a little, then stops reading.
-    while (got.room.empty()) loop->turn(1ms);
+    while (got.space.empty()) loop->turn(1ms);
     for (;;) ::pause();
   });
   ASSERT_TRUE(until([&] { return held_ == 1 && asked_.size() == 1; }));

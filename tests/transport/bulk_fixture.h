@@ -31,7 +31,7 @@ inline std::vector<std::byte> generated_bytes(std::size_t size) {
 // One fetch into its own buffer.
 struct Fetched {
   std::string header;
-  std::vector<std::byte> room;
+  std::vector<std::byte> space;
   std::optional<Result<void>> done;
 
   BulkFetch fetch(std::string_view request) {
@@ -39,8 +39,8 @@ struct Fetched {
             .on_header = [this](std::span<const std::byte> bytes,
                                 std::uint64_t length) -> Result<std::span<std::byte>> {
               header = text_of(bytes);
-              room.resize(static_cast<std::size_t>(length));
-              return std::span(room);
+              space.resize(static_cast<std::size_t>(length));
+              return std::span(space);
             },
             .on_done = [this](Result<void> result) { done = std::move(result); }};
   }

@@ -25,8 +25,8 @@ TEST_P(BulkFetches, TransfersHeaderAndBodyOfEverySize) {
     ASSERT_TRUE(until([&] { return got.done.has_value(); })) << size;
     ASSERT_TRUE(got.done->ok()) << got.done->error().text;
     EXPECT_EQ(got.header, "header of " + std::to_string(size));
-    ASSERT_EQ(got.room.size(), size);
-    EXPECT_TRUE(std::equal(got.room.begin(), got.room.end(), source_.begin())) << size;
+    ASSERT_EQ(got.space.size(), size);
+    EXPECT_TRUE(std::equal(got.space.begin(), got.space.end(), source_.begin())) << size;
     EXPECT_TRUE(until([&] { return held_ == 0; }));
   }
   EXPECT_EQ(server_->counters().accepted, 1u) << "over one connection";
@@ -42,8 +42,8 @@ TEST_P(BulkFetches, ServesManyAtOnce) {
   ASSERT_TRUE(until([&] { return client->fetches() == 0; }));
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_TRUE(got[i].done->ok());
-    ASSERT_EQ(got[i].room.size(), i * 1'001);
-    EXPECT_TRUE(std::equal(got[i].room.begin(), got[i].room.end(), source_.begin()));
+    ASSERT_EQ(got[i].space.size(), i * 1'001);
+    EXPECT_TRUE(std::equal(got[i].space.begin(), got[i].space.end(), source_.begin()));
   }
 }
 
@@ -74,13 +74,13 @@ TEST_P(BulkFetches, Cancelled_StopsBetweenChunks) {
   Fetched next;
   const BulkFetchId id = client->fetch(got.fetch(std::to_string(40u << 20))).value();
   ASSERT_TRUE(client->fetch(next.fetch("1000")));
-  ASSERT_TRUE(until([&] { return !got.room.empty() && got.room[8] == source_[8]; }));
+  ASSERT_TRUE(until([&] { return !got.space.empty() && got.space[8] == source_[8]; }));
   client->cancel(id);
-  std::fill(got.room.begin(), got.room.end(), std::byte{0});
+  std::fill(got.space.begin(), got.space.end(), std::byte{0});
   ASSERT_TRUE(until([&] { return next.done.has_value(); }));
   EXPECT_TRUE(next.done->ok());
   EXPECT_FALSE(got.done.has_value()) << "a cancelled fetch has no completion";
-  EXPECT_TRUE(std::all_of(got.room.begin(), got.room.end(),
+  EXPECT_TRUE(std::all_of(got.space.begin(), got.space.end(),
                           [](std::byte each) { return each == std::byte{0}; }));
   EXPECT_LT(server_->counters().bytes_sent, 40u << 20);
   EXPECT_EQ(held_, 0);
@@ -196,7 +196,7 @@ TEST_P(BulkFetches, WorksBetweenSeparateLoops) {
   ASSERT_TRUE(until([&] { return got.done.has_value(); }));
   const double seconds = static_cast<double>((monotonic_now() - began).count()) / 1e9;
   RecordProperty("megabytes_per_second", static_cast<int>(40 / seconds));
-  EXPECT_TRUE(got.room == source_);
+  EXPECT_TRUE(got.space == source_);
   ASSERT_TRUE(serving->run([&] { server.reset(); }));
 }
 

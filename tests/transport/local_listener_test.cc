@@ -36,9 +36,9 @@ class LocalListenerTest : public ::testing::Test {
   std::vector<Fd> accepted_;
 };
 
-using LocalListenerPlaces = LocalListenerTest;
+using LocalListenerAddresses = LocalListenerTest;
 
-TEST_F(LocalListenerPlaces, AcceptsInPrivateDirectory) {
+TEST_F(LocalListenerAddresses, AcceptsInPrivateDirectory) {
   const std::string path = directory_.file("run/agent.sock");
   auto listener = listen(path).value();
   EXPECT_EQ(mode_of(path), 0600u);
@@ -51,7 +51,7 @@ TEST_F(LocalListenerPlaces, AcceptsInPrivateDirectory) {
   EXPECT_EQ(connect_local(path).error().code, ErrorCode::not_found);
 }
 
-TEST_F(LocalListenerPlaces, RejectsOverlongPathWithItsLength) {
+TEST_F(LocalListenerAddresses, RejectsOverlongPathWithItsLength) {
   const std::string path = directory_.file(std::string(120, 'x'));
   const Failure why = listen(path).error();
   EXPECT_EQ(why.code, ErrorCode::invalid_argument);
@@ -62,14 +62,14 @@ TEST_F(LocalListenerPlaces, RejectsOverlongPathWithItsLength) {
   EXPECT_TRUE(listen(longest).ok());
 }
 
-TEST_F(LocalListenerPlaces, RejectsDirectoryOpenToOthers) {
+TEST_F(LocalListenerAddresses, RejectsDirectoryOpenToOthers) {
   ASSERT_EQ(::mkdir(directory_.file("open").c_str(), 0755), 0);
   const Failure why = listen(directory_.file("open/agent.sock")).error();
   EXPECT_EQ(why.code, ErrorCode::permission_denied);
   EXPECT_NE(why.text.find("chmod 700"), std::string::npos);
 }
 
-TEST_F(LocalListenerPlaces, SparesLiveSocketAndOtherFiles) {
+TEST_F(LocalListenerAddresses, SparesLiveSocketAndOtherFiles) {
   const std::string path = directory_.file("agent.sock");
   const auto first = listen(path).value();
   EXPECT_EQ(listen(path).error().code, ErrorCode::already_exists);
@@ -78,7 +78,7 @@ TEST_F(LocalListenerPlaces, SparesLiveSocketAndOtherFiles) {
   EXPECT_EQ(listen(directory_.file("file")).error().code, ErrorCode::already_exists);
 }
 
-TEST_F(LocalListenerPlaces, ReplacesSocketOfKilledProcess) {
+TEST_F(LocalListenerAddresses, ReplacesSocketOfKilledProcess) {
   const std::string path = directory_.file("agent.sock");
   Child child([&] {
     const auto loop = make_loop();
@@ -92,7 +92,7 @@ TEST_F(LocalListenerPlaces, ReplacesSocketOfKilledProcess) {
   EXPECT_TRUE(connect_local(path).ok());
 }
 
-TEST_F(LocalListenerPlaces, Owner_MayDestroyListenerInCallback) {
+TEST_F(LocalListenerAddresses, Owner_MayDestroyListenerInCallback) {
   std::unique_ptr<LocalListener> listener;
   int calls = 0;
   listener = LocalListener::open(*loop_, directory_.file("agent.sock"), [&](Fd) {
@@ -105,7 +105,7 @@ TEST_F(LocalListenerPlaces, Owner_MayDestroyListenerInCallback) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(LocalListenerPlaces, RejectsListenerOfAnotherUser) {
+TEST_F(LocalListenerAddresses, RejectsListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to listen as another user";
   const std::string path = directory_.file("taken.sock");
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0777), 0);

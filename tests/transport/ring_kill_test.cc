@@ -153,7 +153,7 @@ std::uint64_t write_all(Shared& shared, std::uint64_t due, const Gone& gone) {
     while ((at = writer.write(record, at)) < record.size()) {
       if (writer.broken()) return UINT64_MAX;
       ring();
-      while (!writer.ask_for_room()) {
+      while (!writer.request_space()) {
         if (!sleeps<Memory>(shared.bells[0], at_most) && gone && gone()) return number;
       }
     }

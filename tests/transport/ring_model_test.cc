@@ -95,7 +95,7 @@ class World {
   Program program;
   Side reads, writes[2];
   RingModel rings[2];
-  bool looks_again = true;  // checks again after it announced its wait
+  bool checks_again = true;  // checks again after it announced its wait
   bool rings_softly = false;
   bool takes_park_for_timed_sleep = false;  // a deliberate fault
   std::set<std::uint8_t> written, taken, hungry, sleep, groups;
@@ -141,7 +141,7 @@ using Lengths = std::vector<std::size_t>;  // lengths of records, in words of 8 
 // Returns false if the other process died.
 bool sleep_on_word(World& world, Side& own) {
   announce_sleep(own.page, DoorbellSleep::on_word);
-  if (world.looks_again && doorbell_rung(own.page)) return true;
+  if (world.checks_again && doorbell_rung(own.page)) return true;
   return perform({Act::wait_word, own.page.sleep.place,
                   static_cast<Word>(DoorbellSleep::on_word)}) == 0;
 }
@@ -191,7 +191,7 @@ class Sender {
       const std::size_t before = sent_;
       sent_ = writer_.write(record_, before);
       wrote = wrote || sent_ != before;
-      if (sent_ < record_.size() && (writer_.broken() || !writer_.ask_for_room())) break;
+      if (sent_ < record_.size() && (writer_.broken() || !writer_.request_space())) break;
     }
     if (writer_.broken()) wrong("the writer takes the ring for broken");
     if (wrote) ring_.to->ring(ring_.index_at_to);
@@ -248,12 +248,12 @@ class Taker {
     if (lead_ != Lead::by_event) {
       has_napped_ = false;
       announce_sleep(own.page, DoorbellSleep::on_word);
-      if (world_.looks_again && own.rung()) return true;
+      if (world_.checks_again && own.rung()) return true;
       return perform({Act::wait_word, own.page.sleep.place,
                       static_cast<Word>(DoorbellSleep::on_word)}) == 0;
     }
     announce_sleep(own.page, DoorbellSleep::on_event);
-    if (world_.looks_again && own.rung()) return true;
+    if (world_.checks_again && own.rung()) return true;
     if (perform({Act::wait_event, own.event}) != 0) return false;
     perform({Act::clear_event, own.event});
     return true;
@@ -296,9 +296,9 @@ struct Case {
 void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
 
 Outcome all_of(const Case& each, const std::optional<Fault>& fault = std::nullopt,
-               bool looks_again = true) {
+               bool checks_again = true) {
   World world;
-  world.looks_again = looks_again;
+  world.checks_again = checks_again;
   world.rings_softly = each.lead == Lead::naps;
   world.program.fault = fault;
   world.program.mortal = each.mortal;
@@ -391,10 +391,10 @@ INSTANTIATE_TEST_SUITE_P(Ring, RingModelTest, testing::ValuesIn(cases()),
 
 // `large`: only the case with a million states, otherwise only the others.
 std::string found_in_some_case(const std::optional<Fault>& fault, bool large,
-                               bool looks_again = true) {
+                               bool checks_again = true) {
   for (const Case& each : cases()) {
     if (each.has_begun != large) continue;
-    const Outcome outcome = all_of(each, fault, looks_again);
+    const Outcome outcome = all_of(each, fault, checks_again);
     if (!outcome.violation.empty()) {
       std::cout << each.name << ": " << outcome.violation << " (" << outcome.states << " states)\n";
       return outcome.violation;

@@ -68,13 +68,13 @@ TEST_F(Ring, Full_RejectsAndReportsSpace) {
   std::size_t written = 0;
   while (writer_.write(record) == record.size()) ++written;
   EXPECT_GT(written, 50u);
-  EXPECT_FALSE(writer_.ask_for_room());
+  EXPECT_FALSE(writer_.request_space());
   while (reader_.read(record_).value()) --written;
   EXPECT_EQ(written, 0u);
   EXPECT_TRUE(reader_.take_hunger());
   EXPECT_FALSE(reader_.take_hunger()) << "told once";
   EXPECT_EQ(writer_.write(record), record.size());
-  EXPECT_TRUE(writer_.ask_for_room());
+  EXPECT_TRUE(writer_.request_space());
   EXPECT_FALSE(reader_.take_hunger()) << "no writer waits";
 }
 
@@ -160,7 +160,7 @@ void send_all(RingWriter& writer, Doorbell& own, const DoorbellRinger& peer, std
     std::size_t at = 0;
     while ((at = writer.write(record, at)) < record.size()) {
       peer.ring(3);
-      while (!writer.ask_for_room()) wait_rung(own);
+      while (!writer.request_space()) wait_rung(own);
     }
     peer.ring(3);
   }

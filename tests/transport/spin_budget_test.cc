@@ -30,7 +30,7 @@ TEST_F(SpinPageTest, AllowsNoSpinnersAtFirst) {
 }
 
 TEST_F(SpinPageTest, GrantsPermitsUpToBudget) {
-  page_.set_room(2);
+  page_.set_permits(2);
   const SpinBudget other = open();
   {
     const auto first = page_.take(7);
@@ -39,7 +39,7 @@ TEST_F(SpinPageTest, GrantsPermitsUpToBudget) {
     EXPECT_TRUE(second);
     EXPECT_FALSE(page_.take(9));
     EXPECT_EQ(page_.taken(), 2u);
-    page_.set_room(1);
+    page_.set_permits(1);
   }
   EXPECT_EQ(page_.taken(), 0u);
   const auto one = page_.take(9);
@@ -48,16 +48,16 @@ TEST_F(SpinPageTest, GrantsPermitsUpToBudget) {
 }
 
 TEST_F(SpinPageTest, ReportsRequestOnce) {
-  EXPECT_FALSE(page_.take_asked());
+  EXPECT_FALSE(page_.take_requested());
   EXPECT_FALSE(open().take(3));  // no permit, but the request counts
-  EXPECT_TRUE(page_.take_asked());
-  EXPECT_FALSE(page_.take_asked());
+  EXPECT_TRUE(page_.take_requested());
+  EXPECT_FALSE(page_.take_requested());
 }
 
 TEST_F(SpinPageTest, StaysWithinItsOwnLimits) {
-  page_.set_room(100'000);
+  page_.set_permits(100'000);
   page_.set_longest(3600s);
-  EXPECT_EQ(page_.room(), SpinBudget::max_tickets);
+  EXPECT_EQ(page_.permits(), SpinBudget::max_tickets);
   EXPECT_EQ(page_.longest(), SpinBudget::longest_allowed);
   page_.set_longest(50us);
   EXPECT_EQ(page_.longest(), 50us);
@@ -65,7 +65,7 @@ TEST_F(SpinPageTest, StaysWithinItsOwnLimits) {
 
 // The kernel ends it between taking and returning the permit.
 TEST_F(SpinPageTest, ReclaimsPermitOfKilledProcess) {
-  page_.set_room(1);
+  page_.set_permits(1);
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   {
@@ -89,9 +89,9 @@ TEST_F(SpinPageTest, ReclaimsPermitOfKilledProcess) {
 }
 
 TEST_F(SpinPageTest, ManyThreads_NeverExceedBudget) {
-  constexpr int room = 3;
-  page_.set_room(room);
-  std::atomic<int> looking{0}, most{0}, got{0};
+  constexpr int permits = 3;
+  page_.set_permits(permits);
+  std::atomic<int> spinning{0}, most{0}, got{0};
   std::vector<std::thread> threads;
   for (std::uint64_t each = 1; each <= 8; ++each) {
     threads.emplace_back([&, each] {
@@ -100,15 +100,15 @@ TEST_F(SpinPageTest, ManyThreads_NeverExceedBudget) {
         const auto ticket = mine.take(each);
         if (!ticket) continue;
         ++got;
-        const int now = ++looking;
+        const int now = ++spinning;
         for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
         }
-        --looking;
+        --spinning;
       }
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_LE(most, room);
+  EXPECT_LE(most, permits);
   EXPECT_GT(got, 0);
   EXPECT_EQ(page_.taken(), 0u);
 }

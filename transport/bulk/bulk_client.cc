@@ -23,7 +23,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
       : loop_(loop),
         target_(std::move(target)),
         options_(options),
-        look_timer_(loop, [this] { look(); }) {}
+        check_timer_(loop, [this] { check(); }) {}
 
   Result<BulkFetchId> fetch(BulkFetch fetch);
   void cancel(BulkFetchId id);
@@ -36,7 +36,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   struct Fetch {
     BulkFetch what;
     bool abandoned = false;  // no callback; its bytes are discarded
-    std::span<std::byte> room;
+    std::span<std::byte> space;
     std::uint64_t length = 0;
     std::uint64_t received = 0;
   };
@@ -47,7 +47,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   void on_ready(Readiness readiness);
   Result<void> greet();
   Result<void> read();
-  Result<std::span<std::byte>> place(std::size_t size);
+  Result<std::span<std::byte>> destination(std::size_t size);
   Result<void> on_frame(const BulkFrame& frame);
   Result<void> on_response(FetchRow row, std::span<const std::byte> rest);
   Result<void> on_data(std::size_t size);
@@ -56,14 +56,14 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   void abandon(std::uint64_t number, Fetch& fetch);
   void finish(FetchRow row, const Result<void>& result);
   Result<void> write();
-  void look();
+  void check();
   void drop_connection();
   void end_all(const Failure& why);
 
   EventLoop& loop_;
   const BulkTarget target_;
   const BulkClientOptions options_;
-  Timer look_timer_;
+  Timer check_timer_;
   bool destroyed_ = false;
 
   Stage stage_ = Stage::closed;
@@ -100,7 +100,7 @@ Result<BulkFetchId> BulkClient::Impl::fetch(BulkFetch what) {
   }
   if (fetches_.empty()) since_ = monotonic_now();
   const std::uint64_t number = next_number_++;
-  const auto row = fetches_.emplace(number, Fetch{.what = std::move(what), .room = {}}).first;
+  const auto row = fetches_.emplace(number, Fetch{.what = std::move(what), .space = {}}).first;
   if (stage_ == Stage::open) {
     put_request(number, row->second);
   } else if (stage_ == Stage::closed && !trouble_) {
@@ -111,7 +111,7 @@ Result<BulkFetchId> BulkClient::Impl::fetch(BulkFetch what) {
 
 void BulkClient::Impl::start() {
   since_ = monotonic_now();
-  look_timer_.arm(since_ + look_interval);
+  check_timer_.arm(since_ + check_interval);
   ++attempt_;
   const auto address = Address::parse(target_.address);
   if (!address || address->is_path()) {
@@ -119,7 +119,7 @@ void BulkClient::Impl::start() {
                    ? failure(ErrorCode::invalid_argument,
                              fmt::format("fetch from {}: bulk bytes go over TCP", target_.address))
                    : address.error();
-    look_timer_.arm(since_);
+    check_timer_.arm(since_);
     return;
   }
   if (const auto numeric = address->numeric()) return connect(*numeric);
@@ -131,9 +131,9 @@ void BulkClient::Impl::start() {
     if (found) return connect(*found);
     end_all(found.error());
   };
-  if (auto asked = resolver_->ask(*address, answered); !asked) {
-    trouble_ = asked.error();
-    look_timer_.arm(since_);
+  if (auto queued = resolver_->resolve(*address, answered); !queued) {
+    trouble_ = queued.error();
+    check_timer_.arm(since_);
   }
 }
 
@@ -145,7 +145,7 @@ void BulkClient::Impl::connect(const SocketAddress& address) {
                       : Result<Watch>(socket.error());
   if (!watch) {
     trouble_ = watch.error();
-    look_timer_.arm(since_);
+    check_timer_.arm(since_);
     return;
   }
   socket_ = std::move(socket).value();
@@ -214,7 +214,8 @@ void BulkClient::Impl::put_request(std::uint64_t number, Fetch& fetch) {
 Result<void> BulkClient::Impl::read() {
   const std::uint64_t attempt = attempt_;
   for (int i = 0; i < max_frames_at_once; ++i) {
-    auto frame = reader_->next(socket_.get(), [this](std::size_t size) { return place(size); });
+    auto frame =
+        reader_->next(socket_.get(), [this](std::size_t size) { return destination(size); });
     if (!frame) return frame.error();
     if (!*frame) return {};
     if (auto good = on_frame(**frame); !good) return good;
@@ -223,14 +224,14 @@ Result<void> BulkClient::Impl::read() {
   return {};
 }
 
-Result<std::span<std::byte>> BulkClient::Impl::place(std::size_t size) {
+Result<std::span<std::byte>> BulkClient::Impl::destination(std::size_t size) {
   const auto row = current_ ? fetches_.find(*current_) : fetches_.end();
   if (row == fetches_.end() || size == 0 || size > row->second.length - row->second.received) {
     return failure(ErrorCode::corrupt, "a bulk server sent data that it did not announce");
   }
   const Fetch& fetch = row->second;
   if (fetch.abandoned) return std::span<std::byte>();
-  return fetch.room.subspan(static_cast<std::size_t>(fetch.received), size);
+  return fetch.space.subspan(static_cast<std::size_t>(fetch.received), size);
 }
 
 Result<void> BulkClient::Impl::on_frame(const BulkFrame& frame) {
@@ -258,17 +259,17 @@ Result<void> BulkClient::Impl::on_response(FetchRow row, std::span<const std::by
     // Moved out, because the callback may end the fetch.
     const auto on_header = std::move(row->second.what.on_header);
     const std::uint64_t attempt = attempt_;
-    auto room = on_header(rest, *length);
+    auto space = on_header(rest, *length);
     if (destroyed_ || attempt != attempt_) return {};
     if (row->second.abandoned) {
       // The owner cancelled the fetch in the callback.
-    } else if (room) {
-      MOBULA_CHECK(room->size() == *length, "space for exactly the body of a fetch");
-      row->second.room = *room;
+    } else if (space) {
+      MOBULA_CHECK(space->size() == *length, "space for exactly the body of a fetch");
+      row->second.space = *space;
     } else {
       const auto on_done = std::move(row->second.what.on_done);
       abandon(number, row->second);
-      on_done(room.error());
+      on_done(space.error());
       if (destroyed_ || attempt != attempt_) return {};
     }
   }
@@ -311,9 +312,9 @@ void BulkClient::Impl::finish(FetchRow row, const Result<void>& result) {
 // The connection still receives the rest of the reply and its end.
 void BulkClient::Impl::abandon(std::uint64_t number, Fetch& fetch) {
   fetch.abandoned = true;
-  fetch.room = {};
+  fetch.space = {};
   fetch.what = {};
-  if (current_ == number) reader_->abandon_place();
+  if (current_ == number) reader_->abandon_destination();
   std::vector<std::byte> payload;
   put_number(payload, number);
   writer_->put(BulkFrameType::cancel, payload);
@@ -337,7 +338,7 @@ Result<void> BulkClient::Impl::write() {
   return {};
 }
 
-void BulkClient::Impl::look() {
+void BulkClient::Impl::check() {
   const auto self = shared_from_this();
   if (trouble_) return end_all(Failure(*trouble_));
   if (stage_ == Stage::closed) return;
@@ -355,13 +356,13 @@ void BulkClient::Impl::look() {
                            fmt::format("fetch from {}: the server {} for {} ms", target_.address,
                                        open ? "was silent" : "did not answer", silent / 1ms)));
   }
-  look_timer_.arm(now + look_interval);
+  check_timer_.arm(now + check_interval);
 }
 
 void BulkClient::Impl::drop_connection() {
   ++attempt_;
   stage_ = Stage::closed;
-  look_timer_.disarm();
+  check_timer_.disarm();
   watch_.reset();
   socket_.reset();
   // A caller up the stack may use the reader and the writer; the next connection replaces them.

@@ -36,7 +36,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
         callbacks_(std::move(callbacks)),
         options_(options),
         max_connections_(std::min(options.max_connections, descriptor_limit() / 4)),
-        look_timer_(loop, [this] { look(); }),
+        check_timer_(loop, [this] { check(); }),
         accept_timer_(loop, [this] { listen_watch_.set_interest(Interest::read); }) {}
 
   Result<std::string> listen(const std::string& address);
@@ -89,7 +89,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
   void finish_answer(Connection& connection);
   Result<Connection*> waiting(BulkExchange exchange);
   void answer(Connection& connection, Answer answer);
-  void look();
+  void check();
   void end(Connection& connection, const Failure& why);
 
   EventLoop& loop_;
@@ -98,7 +98,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
   const std::size_t max_connections_;
   Fd listener_;
   Watch listen_watch_;
-  Timer look_timer_;
+  Timer check_timer_;
   Timer accept_timer_;
   bool closed_ = false;
   std::uint64_t next_connection_ = 1;
@@ -121,7 +121,7 @@ Result<std::string> BulkServer::Impl::listen(const std::string& address) {
 void BulkServer::Impl::close() {
   closed_ = true;
   listen_watch_.reset();
-  look_timer_.disarm();
+  check_timer_.disarm();
   accept_timer_.disarm();
   while (!connections_.empty()) {
     const ConnectionPtr connection = connections_.begin()->second;
@@ -180,7 +180,7 @@ void BulkServer::Impl::add(Fd socket) {
   connection->watch = std::move(watch).value();
   ++counters_.accepted;
   connections_.emplace(connection->id, connection);
-  if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + look_interval);
+  if (!check_timer_.armed()) check_timer_.arm(monotonic_now() + check_interval);
 }
 
 void BulkServer::Impl::on_ready(const ConnectionPtr& connection) {
@@ -373,7 +373,7 @@ void BulkServer::Impl::answer(Connection& connection, Answer made) {
 
 // Closes connections without progress. All input is read before timers fire, so a silent connection
 // is the fault of the peer, unless this process itself was stopped.
-void BulkServer::Impl::look() {
+void BulkServer::Impl::check() {
   const auto self = shared_from_this();
   const Time now = monotonic_now();
   const Duration gap = loop_.last_turn().gap;
@@ -406,7 +406,7 @@ void BulkServer::Impl::look() {
     end(*connection, failure(ErrorCode::timed_out, fmt::format("a bulk client {}", what)));
     if (closed_) return;
   }
-  if (!connections_.empty()) look_timer_.arm(now + look_interval);
+  if (!connections_.empty()) check_timer_.arm(now + check_interval);
 }
 
 void BulkServer::Impl::end(Connection& connection, const Failure& why) {

@@ -40,14 +40,14 @@ Result<bool> read_into(int socket, std::span<std::byte> into, std::size_t& fille
   return true;
 }
 
-Result<std::optional<BulkFrame>> BulkReader::next(int socket, const Place& place) {
+Result<std::optional<BulkFrame>> BulkReader::next(int socket, const Destination& destination) {
   if (!in_payload_) {
     const std::size_t before = header_filled_;
     const auto whole = read_into(socket, header_bytes_, header_filled_);
     received_ += header_filled_ - before;
     if (!whole) return whole.error();
     if (!*whole) return std::optional<BulkFrame>();
-    if (auto begun = begin_payload(place); !begun) return begun.error();
+    if (auto begun = begin_payload(destination); !begun) return begun.error();
   }
   const std::size_t before = target_filled_ + checksum_filled_;
   auto whole = read_into(socket, target_, target_filled_);
@@ -59,7 +59,7 @@ Result<std::optional<BulkFrame>> BulkReader::next(int socket, const Place& place
 }
 
 // Payloads of plain data frames are read directly into their destination.
-Result<void> BulkReader::begin_payload(const Place& place) {
+Result<void> BulkReader::begin_payload(const Destination& destination) {
   const auto header = BulkFrameHeader::decode(header_bytes_);
   if (!header) return header.error();
   header_ = *header;
@@ -76,17 +76,17 @@ Result<void> BulkReader::begin_payload(const Place& place) {
                                header_.length, tag, limit));
   }
   const std::size_t plain = header_.length - tag;
-  place_ = {};
+  destination_ = {};
   if (data) {
-    const auto given = place(plain);
+    const auto given = destination(plain);
     if (!given) return given.error();
     MOBULA_CHECK(given->empty() || given->size() == plain, "space for a chunk");
-    place_ = *given;
+    destination_ = *given;
   }
   in_payload_ = true;
   target_filled_ = checksum_filled_ = 0;
-  if (!opener_ && !place_.empty()) {
-    target_ = place_;
+  if (!opener_ && !destination_.empty()) {
+    target_ = destination_;
   } else {
     const std::size_t size = opener_ ? header_.length : plain;
     if (buffer_.size() < size) buffer_.resize(size);
@@ -95,13 +95,13 @@ Result<void> BulkReader::begin_payload(const Place& place) {
   return {};
 }
 
-void BulkReader::abandon_place() {
-  if (place_.empty()) return;
-  if (target_.data() == place_.data()) {
+void BulkReader::abandon_destination() {
+  if (destination_.empty()) return;
+  if (target_.data() == destination_.data()) {
     if (buffer_.size() < target_.size()) buffer_.resize(target_.size());
     target_ = std::span(buffer_).first(target_.size());
   }
-  place_ = {};
+  destination_ = {};
 }
 
 Result<std::optional<BulkFrame>> BulkReader::finish() {
@@ -117,7 +117,7 @@ Result<std::optional<BulkFrame>> BulkReader::finish() {
                    "bulk bytes were changed on their way: the checksum differs");
   }
   const std::size_t plain = header_.length - seal_tag_size;
-  std::span<std::byte> to = place_;
+  std::span<std::byte> to = destination_;
   if (to.empty()) {
     if (opened_.size() < plain) opened_.resize(plain);
     to = std::span(opened_).first(plain);

@@ -21,7 +21,7 @@ namespace mobula::internal {
 // Frames that one connection may move before the loop serves others.
 constexpr int max_frames_at_once = 16;
 // Period of the checks for silent connections.
-constexpr Duration look_interval = 250ms;
+constexpr Duration check_interval = 250ms;
 
 // Appends to `into` after its first `filled` bytes. Returns true if it is full, false if the socket
 // has no more bytes now. Errors: unavailable at the end of the stream.
@@ -43,18 +43,18 @@ class BulkReader {
 
   // Returns the destination for a data payload of `size` bytes: exactly as many bytes, or an empty
   // span to discard it. A failure fails next().
-  using Place = std::function<Result<std::span<std::byte>>(std::size_t size)>;
+  using Destination = std::function<Result<std::span<std::byte>>(std::size_t size)>;
   // Returns the next frame, or nullopt if it is incomplete. After an error the reader is unusable.
   // Errors: corrupt for an invalid format, seal, or checksum; unavailable at the end of the stream.
-  Result<std::optional<BulkFrame>> next(int socket, const Place& place);
+  Result<std::optional<BulkFrame>> next(int socket, const Destination& destination);
 
   // The buffer from place() is not written any more.
-  void abandon_place();
+  void abandon_destination();
   // Bytes received since construction.
   std::uint64_t received() const { return received_; }
 
  private:
-  Result<void> begin_payload(const Place& place);
+  Result<void> begin_payload(const Destination& destination);
   Result<std::optional<BulkFrame>> finish();
 
   const std::size_t max_payload_;
@@ -64,8 +64,8 @@ class BulkReader {
   std::size_t header_filled_ = 0;
   BulkFrameHeader header_;
   bool in_payload_ = false;
-  std::span<std::byte> place_;   // destination of the plain bytes of a data frame
-  std::span<std::byte> target_;  // first destination of the read: `place_` or `buffer_`
+  std::span<std::byte> destination_;  // destination of the plain bytes of a data frame
+  std::span<std::byte> target_;       // first destination of the read: `destination_` or `buffer_`
   std::array<std::byte, bulk_checksum_size> checksum_{};  // follows a plain payload
   std::size_t target_filled_ = 0;
   std::size_t checksum_filled_ = 0;

@@ -28,7 +28,7 @@ Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
       callbacks_(std::move(callbacks)),
       judge_timer_(loop,
                    [this] {
-                     look_all_ = true;
+                     poll_all_ = true;
                      pump();
                    }),
       pause_timer_(loop, [this] { start_due(); }),
@@ -46,23 +46,23 @@ Result<void> Bus::Hub::open() {
   auto sockets = BusSockets::create(options_);
   if (!sockets) return sockets.error();
   sockets_ = std::move(sockets).value();
-  const auto watch = [&](int fd, bool& look) -> Result<void> {
-    auto made = loop_.watch(fd, Interest::read, [this, &look](Readiness) {
-      look = true;
+  const auto watch = [&](int fd, bool& due) -> Result<void> {
+    auto made = loop_.watch(fd, Interest::read, [this, &due](Readiness) {
+      due = true;
       pump();
     });
     if (!made) return made.error();
     watches_.push_back(std::move(made).value());
     return {};
   };
-  if (auto on = watch(option_of(sockets_->bound().router, zmq::sockopt::fd), look_bound_); !on)
+  if (auto on = watch(option_of(sockets_->bound().router, zmq::sockopt::fd), poll_bound_); !on)
     return on;
-  if (auto on = watch(option_of(sockets_->connecting().router, zmq::sockopt::fd), look_connecting_);
+  if (auto on = watch(option_of(sockets_->connecting().router, zmq::sockopt::fd), poll_connecting_);
       !on)
     return on;
-  if (auto on = watch(option_of(sockets_->bound().monitor, zmq::sockopt::fd), look_all_); !on)
+  if (auto on = watch(option_of(sockets_->bound().monitor, zmq::sockopt::fd), poll_all_); !on)
     return on;
-  if (auto on = watch(option_of(sockets_->connecting().monitor, zmq::sockopt::fd), look_all_); !on)
+  if (auto on = watch(option_of(sockets_->connecting().monitor, zmq::sockopt::fd), poll_all_); !on)
     return on;
   touch();
   return {};
@@ -100,7 +100,7 @@ Result<void> Bus::Hub::adopt(ListeningSocket listening) {
 // Any call on a libzmq socket may consume the edge of its edge-triggered descriptor, so all sockets
 // are polled again.
 void Bus::Hub::touch() {
-  look_all_ = true;
+  poll_all_ = true;
   if (!watches_.empty()) watches_.front().mark_ready();
 }
 
@@ -114,14 +114,14 @@ void Bus::Hub::touch(bool bound) {
 // polled: a poll costs two system calls.
 void Bus::Hub::pump() {
   const auto self = shared_from_this();
-  if (std::exchange(look_all_, false) || !events_.empty() || !doubted_.empty()) {
-    look_bound_ = look_connecting_ = true;
+  if (std::exchange(poll_all_, false) || !events_.empty() || !doubted_.empty()) {
+    poll_bound_ = poll_connecting_ = true;
     collect_events();
   }
-  const bool bound_read = !std::exchange(look_bound_, false) || drain(sockets_->bound(), true);
+  const bool bound_read = !std::exchange(poll_bound_, false) || drain(sockets_->bound(), true);
   if (closed_) return;
   const bool connecting_read =
-      !std::exchange(look_connecting_, false) || drain(sockets_->connecting(), false);
+      !std::exchange(poll_connecting_, false) || drain(sockets_->connecting(), false);
   if (closed_) return;
   flush_blocked();
   all_read_ = all_read_ && bound_read && connecting_read;

@@ -156,9 +156,9 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   const BusCallbacks callbacks_;
   std::unique_ptr<BusSockets> sockets_;
   std::vector<Watch> watches_;  // bound router, connecting router, and their monitors
-  bool look_all_ = false;       // poll both routers and the monitors
-  bool look_bound_ = false;
-  bool look_connecting_ = false;
+  bool poll_all_ = false;       // poll both routers and the monitors
+  bool poll_bound_ = false;
+  bool poll_connecting_ = false;
   Timer judge_timer_;
   Timer pause_timer_;
   Timer limits_timer_;

@@ -115,17 +115,17 @@ void Bus::Hub::resolve(Peer& peer) {
   if (!resolver_) resolver_ = std::make_unique<NameResolver>(loop_);
   const auto answered = [this, handle = peer.handle](const Result<SocketAddress>& found) {
     const auto self = shared_from_this();
-    Peer* const asked = find(handle);
-    if (asked == nullptr) return;
+    Peer* const peer = find(handle);
+    if (peer == nullptr) return;
     if (found) {
-      if (auto begun = begin(*asked, *found); !begun) end(*asked, begun.error());
+      if (auto begun = begin(*peer, *found); !begun) end(*peer, begun.error());
       return;
     }
-    lengthen_pause(*asked);
-    pause(*asked);
+    lengthen_pause(*peer);
+    pause(*peer);
     if (callbacks_.on_unreached) callbacks_.on_unreached(handle, ProbeOutcome::silent);
   };
-  if (resolver_->ask(*peer.address, answered)) return;
+  if (resolver_->resolve(*peer.address, answered)) return;
   lengthen_pause(peer);
   pause(peer);
 }

@@ -24,8 +24,8 @@ Result<std::unique_ptr<ProcessSockets>> ProcessSockets::open(const SocketOptions
   if (!thread) return thread.error();
   self->thread_ = std::move(*thread);
   auto posted = self->loop().post([at = self.get()] {
-    at->retry_ = std::make_unique<Timer>(at->loop(), [at] { at->watch_places(); });
-    at->watch_places();
+    at->retry_ = std::make_unique<Timer>(at->loop(), [at] { at->watch_listeners(); });
+    at->watch_listeners();
   });
   if (!posted) return posted.error();
   return self;
@@ -40,13 +40,13 @@ Result<void> ProcessSockets::listen(const std::string& where, std::string& addre
   auto listening = listen_early(where);
   if (!listening) return listening.error();
   address = listening->address;
-  places_.push_back(std::move(*listening));
+  listeners_.push_back(std::move(*listening));
   return {};
 }
 
-void ProcessSockets::watch_places() {
-  for (const ListeningSocket& place : places_) {
-    auto watch = loop().watch(place.socket.get(), Interest::read,
+void ProcessSockets::watch_listeners() {
+  for (const ListeningSocket& listener : listeners_) {
+    auto watch = loop().watch(listener.socket.get(), Interest::read,
                               [this](Readiness) { somebody_connects(); });
     if (!watch) return take_up_later(watch.error());
     watches_.push_back(std::move(*watch));
@@ -90,14 +90,14 @@ Result<Bus*> ProcessSockets::bus() {
   if (!bus) return bus.error();
   // libzmq closes the descriptors that it receives when the bus ends. It receives copies, so that
   // the listeners still exist for the next bus if this one cannot adopt all of them.
-  for (const ListeningSocket& place : places_) {
-    auto copy = copy_of(place.socket);
+  for (const ListeningSocket& listener : listeners_) {
+    auto copy = copy_of(listener.socket);
     if (!copy) return copy.error();
-    if (auto adopted = (*bus)->adopt({std::move(*copy), place.address}); !adopted)
+    if (auto adopted = (*bus)->adopt({std::move(*copy), listener.address}); !adopted)
       return adopted.error();
   }
   watches_.clear();
-  places_.clear();
+  listeners_.clear();
   bus_ = std::move(*bus);
   return bus_.get();
 }
@@ -106,7 +106,7 @@ void ProcessSockets::close() {
   closed_ = true;
   watches_.clear();
   retry_.reset();
-  places_.clear();
+  listeners_.clear();
   bus_.reset();
 }
 

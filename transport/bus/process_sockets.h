@@ -49,7 +49,7 @@ class ProcessSockets {
     endpoint_.public_key = keys_.public_key;
   }
   Result<void> listen(const std::string& where, std::string& address);
-  void watch_places();
+  void watch_listeners();
   void somebody_connects();
   void take_up_later(const Failure& why);
 
@@ -60,7 +60,7 @@ class ProcessSockets {
   // Loop's thread.
   AllowTable allow_{UnknownKeys::unproven};
   BusCallbacks callbacks_;
-  std::vector<ListeningSocket> places_;  // until the bus exists
+  std::vector<ListeningSocket> listeners_;  // until the bus exists
   std::vector<Watch> watches_;
   std::unique_ptr<Timer> retry_;
   std::unique_ptr<Bus> bus_;

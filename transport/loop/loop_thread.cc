@@ -51,7 +51,7 @@ void LoopThread::serve() {
     lock.unlock();
     loop_->run();
     lock.lock();
-    if (ending_ || !std::exchange(asked_, false)) continue;
+    if (ending_ || !std::exchange(release_requested_, false)) continue;
     holder_ = Holder::nobody;
     called_back_ = false;
     lock.unlock();
@@ -96,7 +96,7 @@ bool LoopThread::borrow() {
     ++borrowed_;
     return true;
   }
-  if (holder_.load() == Holder::own && !std::exchange(asked_, true)) loop_->stop();
+  if (holder_.load() == Holder::own && !std::exchange(release_requested_, true)) loop_->stop();
   return false;
 }
 

@@ -67,7 +67,8 @@ class LoopThread {
   Mutex mutex_;  // guards the following members and changes of holder_
   CondVar changed_;
   std::atomic<Holder> holder_{Holder::own};
-  bool asked_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread must release the loop
+  bool release_requested_ MOBULA_GUARDED_BY(mutex_) =
+      false;  // the own thread must release the loop
   bool called_back_ MOBULA_GUARDED_BY(mutex_) = false;
   bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
   bool sleeps_deep_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread waits without a timeout

@@ -45,18 +45,18 @@ SocketAddress from_path(const std::string& path) {
   return address;
 }
 
-struct LookedUp {
+struct LookupResult {
   int error = 0;
   SocketAddress address;
 };
 
-LookedUp look_up(const std::string& host, std::uint16_t port, int flags) {
+LookupResult lookup(const std::string& host, std::uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  LookedUp result;
+  LookupResult result;
   result.error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (result.error != 0) return result;
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, &::freeaddrinfo);
@@ -65,7 +65,7 @@ LookedUp look_up(const std::string& host, std::uint16_t port, int flags) {
   return result;
 }
 
-Result<SocketAddress> ask(int socket, int (*question)(int, sockaddr*, socklen_t*)) {
+Result<SocketAddress> name_of(int socket, int (*question)(int, sockaddr*, socklen_t*)) {
   SocketAddress address;
   address.size = sizeof(address.storage);
   if (question(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) {
@@ -146,25 +146,25 @@ std::string Address::text() const {
 
 std::optional<SocketAddress> Address::numeric() const {
   if (is_path()) return from_path(path_);
-  const LookedUp found = look_up(host_, port_, AI_NUMERICHOST);
+  const LookupResult found = lookup(host_, port_, AI_NUMERICHOST);
   return found.error == 0 ? std::optional(found.address) : std::nullopt;
 }
 
 Result<SocketAddress> Address::resolve() const {
   if (is_path()) return from_path(path_);
-  const LookedUp found = look_up(host_, port_, AI_ADDRCONFIG);
+  const LookupResult found = lookup(host_, port_, AI_ADDRCONFIG);
   if (found.error == 0) return found.address;
   // Name servers that did not reply would not reply to a second query either.
   const bool unanswered = found.error == EAI_AGAIN;
   // On a machine whose only interface is loopback, AI_ADDRCONFIG hides the loopback addresses.
-  const LookedUp any = unanswered ? found : look_up(host_, port_, 0);
+  const LookupResult any = unanswered ? found : lookup(host_, port_, 0);
   if (any.error == 0) return any.address;
   const bool unknown = any.error == EAI_NONAME;
   return failure(unknown ? ErrorCode::not_found : ErrorCode::unavailable,
                  fmt::format("look up the host name '{}': {}", host_, ::gai_strerror(any.error)));
 }
 
-Result<SocketAddress> local_address_of(int socket) { return ask(socket, &::getsockname); }
-Result<SocketAddress> peer_address_of(int socket) { return ask(socket, &::getpeername); }
+Result<SocketAddress> local_address_of(int socket) { return name_of(socket, &::getsockname); }
+Result<SocketAddress> peer_address_of(int socket) { return name_of(socket, &::getpeername); }
 
 }  // namespace mobula::internal

@@ -15,7 +15,7 @@ namespace {
 // Affects only this thread: the C library keeps the resolver state per thread (resolver(3)). The
 // library waits retrans << i seconds for server i; from the second server on, this time is divided
 // among all servers.
-void ask_briefly() {
+void limit_attempts() {
   if (::res_init() != 0) return;
   _res.retrans = _res.nscount > 1 ? 1 : 2;
   _res.retry = 2;
@@ -32,7 +32,7 @@ NameResolver::~NameResolver() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<void> NameResolver::ask(const Address& address, Answer answer) {
+Result<void> NameResolver::resolve(const Address& address, Answer answer) {
   if (answers_->size() >= max_waiting) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("look up '{}': {} names wait already", address.host(), max_waiting));
@@ -55,7 +55,7 @@ Result<void> NameResolver::ask(const Address& address, Answer answer) {
 void NameResolver::work() {
   // Copied while the resolver exists. Only the loop's thread accesses the table itself.
   const std::weak_ptr<std::unordered_map<std::uint64_t, Answer>> answers = answers_;
-  if (patience_ == NamePatience::brief) ask_briefly();
+  if (patience_ == NamePatience::brief) limit_attempts();
   MutexLock lock(mutex_);
   for (;;) {
     while (!ends_ && questions_.empty()) changed_.wait(lock);

@@ -35,7 +35,7 @@ class NameResolver {
   NameResolver& operator=(const NameResolver&) = delete;
 
   // Calls `answer` from the loop. Errors: resource_exhausted if max_waiting queries are pending.
-  Result<void> ask(const Address& address, Answer answer);
+  Result<void> resolve(const Address& address, Answer answer);
 
  private:
   struct Question {

@@ -150,9 +150,9 @@ constexpr mobula_transport_plugin table_of(const char* name, std::uint64_t max_m
             return 0;
           },
       .endpoint =
-          [](mobula_carrier* carrier, void* to, std::size_t room) {
+          [](mobula_carrier* carrier, void* to, std::size_t capacity) {
             const std::string endpoint = static_cast<Carrier*>(carrier)->endpoint();
-            std::memcpy(to, endpoint.data(), std::min(room, endpoint.size()));
+            std::memcpy(to, endpoint.data(), std::min(capacity, endpoint.size()));
             return endpoint.size();
           },
       .connect = [](mobula_carrier* carrier, const void* endpoint, std::size_t size, char* why,

@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
 constexpr auto send_timeout = std::chrono::seconds(10);
-constexpr auto ask_every = std::chrono::milliseconds(500);
+constexpr auto probe_interval = std::chrono::milliseconds(500);
 constexpr auto bye_timeout = std::chrono::seconds(1);
 constexpr auto eager_for = std::chrono::milliseconds(2);  // after any traffic
 
@@ -47,7 +47,7 @@ enum class Kind : std::uint64_t {
   message = 3,  // link: of the receiver, as in the following kinds
   taken = 4,    // peer: count of messages received since the last acknowledgment
   bye = 5,      // the link is closed
-  ask = 6,      // probe; the result of sending shows whether the peer exists
+  probe = 6,    // probe; the result of sending shows whether the peer exists
 };
 struct Header {
   Kind kind{};
@@ -72,7 +72,7 @@ struct Link {
   std::size_t on_the_way = 0;
   std::uint64_t taken = 0;  // received messages, not yet acknowledged
   Clock::time_point moved;  // last receipt, or last time without a pending message
-  Clock::time_point asked;
+  Clock::time_point probed;
 };
 
 // The agent and the thread that drives it. The host's thread creates it and then only queues
@@ -98,7 +98,7 @@ class Engine {
   void drop(std::uint64_t number);
   void send(std::uint64_t number, Bytes message);
   void post(std::uint64_t number, const Header& header, const char* bytes, std::size_t size);
-  bool look();
+  bool poll();
   void on_arrival(const std::string& agent, const std::string& text);
   void on_hello(const Header& header, const std::string& text);
   void break_link(std::uint64_t number, const std::string& why);
@@ -158,7 +158,7 @@ void Engine::run() {
   auto next_watch = Clock::now();
   while (!orders_->stopping()) {
     const bool obeyed = obey();
-    const bool did = look() || obeyed;
+    const bool did = poll() || obeyed;
     const auto now = Clock::now();
     if (did) eager_until = now + eager_for;
     if (now >= next_watch) {
@@ -176,7 +176,7 @@ void Engine::run() {
   }
   while (!links_.empty()) drop(links_.begin()->first);
   const auto deadline = Clock::now() + std::chrono::milliseconds(50);
-  while (Clock::now() < deadline) look();
+  while (Clock::now() < deadline) poll();
   agent_.reset();
   orders_->end();
 }
@@ -217,7 +217,7 @@ void Engine::connect(std::uint64_t number, const Bytes& endpoint) {
     Link link;
     link.agent = load(std::string(endpoint.begin() + static_cast<std::ptrdiff_t>(secret_.size()),
                                   endpoint.end()));
-    link.moved = link.asked = Clock::now();
+    link.moved = link.probed = Clock::now();
     links_.emplace(number, std::move(link));
   } catch (const std::exception& thrown) {
     const std::string why = thrown.what();
@@ -232,7 +232,7 @@ void Engine::post(std::uint64_t number, const Header& header, const char* bytes,
   std::string text(reinterpret_cast<const char*>(&header), sizeof header);
   text.append(bytes, size);
   Link& link = links_.at(number);
-  link.asked = Clock::now();
+  link.probed = Clock::now();
   const nixl_status_t status = agent_->genNotif(link.agent, text);
   if (status < 0) dead_.emplace(link.agent, "NIXL: " + nixlEnumStrings::statusStr(status));
 }
@@ -268,7 +268,7 @@ void Engine::break_link(std::uint64_t number, const std::string& why) {
   inbox_->put({number, News::What::broken, Bytes(why.begin(), why.end())});
 }
 
-bool Engine::look() {
+bool Engine::poll() {
   if (inbox_->size() >= max_untaken) return false;
   nixl_notifs_t arrived;
   if (agent_->getNotifs(arrived) < 0) return false;
@@ -323,7 +323,7 @@ void Engine::on_hello(const Header& header, const std::string& text) {
   }
   const std::uint64_t number = next_link_++;
   link.peer = header.peer;
-  link.moved = link.asked = Clock::now();
+  link.moved = link.probed = Clock::now();
   links_.emplace(number, std::move(link));
   post(number, {Kind::welcome, header.peer, number}, nullptr, 0);
 }
@@ -348,8 +348,8 @@ void Engine::watch_time() {
       broken_.emplace_back(number, "the other process does not answer");
     } else if (link.on_the_way > 0 && now - link.moved > send_timeout) {
       broken_.emplace_back(number, "nothing could be sent for ten seconds");
-    } else if (link.peer != 0 && now - link.asked > ask_every) {
-      post(number, {Kind::ask, link.peer, 0}, nullptr, 0);
+    } else if (link.peer != 0 && now - link.probed > probe_interval) {
+      post(number, {Kind::probe, link.peer, 0}, nullptr, 0);
     }
   }
   for (auto at = leaving_.begin(); at != leaving_.end();) {

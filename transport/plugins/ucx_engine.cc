@@ -23,7 +23,7 @@ constexpr auto forget_delay = std::chrono::minutes(10);
 constexpr auto keep_for = std::chrono::seconds(3);       // an endpoint without links
 constexpr auto close_timeout = std::chrono::seconds(3);  // for pending messages at the end
 constexpr int max_turns = 256;                           // limit before orders are processed
-constexpr int look_every_ms = 50;
+constexpr int poll_interval_ms = 50;
 constexpr unsigned message_id = 1;
 
 void check(ucs_status_t status, const char* what) {
@@ -67,7 +67,7 @@ void Engine::run() {
 void Engine::wait() {
   if (ucp_worker_arm(worker_) == UCS_ERR_BUSY && inbox_->size() < max_untaken) return;
   epoll_event event{};
-  ::epoll_wait(ready_.get(), &event, 1, look_every_ms);
+  ::epoll_wait(ready_.get(), &event, 1, poll_interval_ms);
   orders_->quiet();
 }
 

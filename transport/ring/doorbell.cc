@@ -70,8 +70,8 @@ Doorbell::Doorbell(Doorbell&& other) noexcept
       memory_(std::move(other.memory_)),
       self_(other.self_.load(std::memory_order_relaxed)) {}
 
-void Doorbell::collect(const std::function<void(std::size_t)>& look) {
-  collect_rung(*page(), look);
+void Doorbell::collect(const std::function<void(std::size_t)>& visit) {
+  collect_rung(*page(), visit);
 }
 
 void Doorbell::sleep(std::optional<Duration> at_most) const {

@@ -42,8 +42,8 @@ class Doorbell {
 
   static Result<Doorbell> open(DoorbellFiles files);
 
-  // Calls `look(index)` for each ring that was signaled since the last call.
-  void collect(const std::function<void(std::size_t)>& look);
+  // Calls `visit(index)` for each ring that was signaled since the last call.
+  void collect(const std::function<void(std::size_t)>& visit);
   // True if collect() would find a ring.
   bool rung() const { return doorbell_rung(*page()) || self_.load(std::memory_order_seq_cst); }
 

@@ -38,9 +38,9 @@ void announce_sleep(Page& page, DoorbellSleep how) {
   page.sleep.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
 }
 
-// Calls `look(index)` for each ring that was signaled since the last call.
-template <class Page, class Look>
-void collect_rung(Page& page, const Look& look) {
+// Calls `visit(index)` for each ring that was signaled since the last call.
+template <class Page, class Visit>
+void collect_rung(Page& page, const Visit& visit) {
   if (!doorbell_rung(page)) return;
   std::uint64_t groups = page.groups.exchange(0, std::memory_order_seq_cst);
   while (groups != 0) {
@@ -48,7 +48,7 @@ void collect_rung(Page& page, const Look& look) {
     groups &= groups - 1;
     std::uint64_t ready = page.ready[group].exchange(0, std::memory_order_seq_cst);
     while (ready != 0) {
-      look(group * 64 + static_cast<std::size_t>(std::countr_zero(ready)));
+      visit(group * 64 + static_cast<std::size_t>(std::countr_zero(ready)));
       ready &= ready - 1;
     }
   }

@@ -47,12 +47,12 @@ class BasicRingWriter {
   std::size_t write(std::span<const std::byte> record, std::size_t from = 0);
   // Called after an incomplete write. Returns true if space is available now. Otherwise the reader
   // will notify the writer (`take_hunger`).
-  bool ask_for_room();
+  bool request_space();
   // True if the count of the reader is invalid.
   bool broken() const { return broken_; }
 
  private:
-  std::size_t room();
+  std::size_t space();
   void copy_in(std::uint64_t at, std::span<const std::byte> bytes);
 
   Header* header_;

@@ -22,7 +22,7 @@ inline std::size_t rounded(std::size_t bytes) { return (bytes + step - 1) / step
 }  // namespace ring_piece
 
 template <class Memory>
-std::size_t BasicRingWriter<Memory>::room() {
+std::size_t BasicRingWriter<Memory>::space() {
   using namespace ring_piece;
   std::uint64_t used = written_ - taken_seen_;
   if (Memory::ring_capacity - used >= Memory::least_piece + step) {
@@ -52,7 +52,7 @@ std::size_t BasicRingWriter<Memory>::write(std::span<const std::byte> record, st
   const std::uint64_t before = written_;
   while (!broken_ && from < record.size()) {
     const std::size_t left = record.size() - from;
-    const std::size_t free = room();
+    const std::size_t free = space();
     if (free < step + std::min(left, Memory::least_piece)) break;
     const std::size_t piece = std::min(left, free - step);
     const Head head = piece | (piece < left ? more_follows : 0);
@@ -68,10 +68,10 @@ std::size_t BasicRingWriter<Memory>::write(std::span<const std::byte> record, st
 // Either the reader sees the request after it has read, or this call sees the progress of the
 // reader. The four accesses need one total order.
 template <class Memory>
-bool BasicRingWriter<Memory>::ask_for_room() {
+bool BasicRingWriter<Memory>::request_space() {
   using namespace ring_piece;
   header_->hungry.store(1, std::memory_order_seq_cst);
-  if (room() < step + Memory::least_piece) return false;
+  if (space() < step + Memory::least_piece) return false;
   header_->hungry.store(0, std::memory_order_relaxed);
   return true;
 }

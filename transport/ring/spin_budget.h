@@ -57,24 +57,24 @@ class SpinBudget {
   Duration longest() const;
 
   // ---- the agent --------------------------------------------------------------------------------
-  void set_room(std::size_t tickets) const;
+  void set_permits(std::size_t tickets) const;
   void set_longest(Duration longest) const;
-  std::size_t room() const;
+  std::size_t permits() const;
   std::size_t taken() const;
   // Returns true if a process requested a permit since the last call, successfully or not.
-  bool take_asked() const;
+  bool take_requested() const;
   // Reclaims the permits of an ended process.
   void take_away(std::uint64_t process) const;
 
  private:
-  struct alignas(64) Place {
+  struct alignas(64) Permitted {
     std::atomic<std::uint64_t> holder;
   };
   struct Page {
-    alignas(64) std::atomic<std::uint32_t> room;
+    alignas(64) std::atomic<std::uint32_t> permits;
     std::atomic<std::uint32_t> longest_us;
-    std::atomic<std::uint32_t> asked;
-    Place places[max_tickets];
+    std::atomic<std::uint32_t> requested;
+    Permitted entries[max_tickets];
   };
   static constexpr std::size_t page_bytes = 4096;
   static_assert(sizeof(Page) <= page_bytes);

@@ -38,7 +38,7 @@ class ArenaBytes {
   std::span<std::byte> bytes() const { return bytes_; }
   MemoryFile file() const { return file_; }
   // The range as a region that can be offered.
-  SourceRegion region() const { return {.bytes = bytes_, .place = {}, .file = file_}; }
+  SourceRegion region() const { return {.bytes = bytes_, .location = {}, .file = file_}; }
 
  private:
   friend class Arena;

@@ -40,8 +40,8 @@ class ChunkStage {
   // Receiver: reserves a host buffer for a chunk from `holder`. One holder gets at most half of the
   // slices, so a silent holder does not block others. If none is free, it returns nullopt and calls
   // `freed` once when one may be free.
-  virtual std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size,
-                                          std::function<void()> freed) = 0;
+  virtual std::optional<StagedChunk> allocate(ProcessId holder, std::uint64_t size,
+                                              std::function<void()> freed) = 0;
   // Copies a received chunk to the device. The device's thread calls `done` when it is complete.
   virtual void write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) = 0;
 };

@@ -87,7 +87,7 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   // A position in the pieces of a copy.
-  struct Place {
+  struct Position {
     std::size_t piece = 0;
     std::size_t at = 0;
   };
@@ -96,7 +96,7 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
     Copy copy;
     std::atomic<bool> stopped{false};
     // Under the lock.
-    Place next;                 // first position that no thread has taken
+    Position next;              // first position that no thread has taken
     std::size_t under_way = 0;  // slices
     CopyEnd end;
     bool all_taken() const { return next.piece == copy.pieces.size(); }
@@ -106,10 +106,10 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
   Result<void> start_threads();
   void run();
   // Under the lock: takes the next slice. Returns nullopt if no slice is left or the job must end.
-  std::optional<Place> take(Job& job) const;
-  Result<void> slice(const Job& job, Place from) const;
+  std::optional<Position> take(Job& job) const;
+  Result<void> slice(const Job& job, Position from) const;
   template <class Visit>
-  Place walk(const Job& job, Place from, const Visit& visit) const;
+  Position walk(const Job& job, Position from, const Visit& visit) const;
   void deliver();
 
   EventLoop& loop_;
@@ -222,19 +222,19 @@ void CopyThreads::Impl::run() {
   }
 }
 
-std::optional<CopyThreads::Impl::Place> CopyThreads::Impl::take(Job& job) const {
+std::optional<CopyThreads::Impl::Position> CopyThreads::Impl::take(Job& job) const {
   if (job.end.began == Time()) job.end.began = monotonic_now();
   if (job.stopped && !job.all_taken() && job.end.result) {
     job.end.result = failure(ErrorCode::cancelled, "a copy was stopped");
   }
   if (!job.end.result) job.next = {job.copy.pieces.size(), 0};
   if (job.all_taken()) return std::nullopt;
-  const Place from = job.next;
+  const Position from = job.next;
   job.next = walk(job, from, [](const CopyPiece&) { return true; });
   return from;
 }
 
-Result<void> CopyThreads::Impl::slice(const Job& job, Place from) const {
+Result<void> CopyThreads::Impl::slice(const Job& job, Position from) const {
   Result<void> result;
   walk(job, from, [&](const CopyPiece& part) {
     result = copy_piece(part, job.copy.process, job.copy.mapped);
@@ -245,14 +245,14 @@ Result<void> CopyThreads::Impl::slice(const Job& job, Place from) const {
 
 // Visits the parts of the slice that begins at `at`, and returns the begin of the next slice.
 template <class Visit>
-CopyThreads::Impl::Place CopyThreads::Impl::walk(const Job& job, Place at,
-                                                 const Visit& visit) const {
-  std::size_t room = options_.slice_bytes;
-  while (at.piece < job.copy.pieces.size() && room > 0) {
+CopyThreads::Impl::Position CopyThreads::Impl::walk(const Job& job, Position at,
+                                                    const Visit& visit) const {
+  std::size_t budget = options_.slice_bytes;
+  while (at.piece < job.copy.pieces.size() && budget > 0) {
     const CopyPiece& whole = job.copy.pieces[at.piece];
-    const std::size_t size = std::min(room, whole.size - at.at);
+    const std::size_t size = std::min(budget, whole.size - at.at);
     if (!visit(CopyPiece{whole.to + at.at, whole.from + at.at, size})) break;
-    room -= size;
+    budget -= size;
     at.at += size;
     if (at.at == whole.size) at = {at.piece + 1, 0};
   }

@@ -12,7 +12,7 @@ std::uint8_t kinds_with(const std::shared_ptr<ChunkStage>& stage) {
   return stage ? static_cast<std::uint8_t>(kind_bit(MemoryKind::device) | host_kinds) : host_kinds;
 }
 
-constexpr Duration transport_look_every = 100ms;
+constexpr Duration transport_check_interval = 100ms;
 constexpr std::uint64_t least_chunk = 256u << 10;
 
 }  // namespace
@@ -22,7 +22,7 @@ LaneTransport::LaneTransport(EventLoop& loop, ProcessId process, LaneTransportOp
       process_(process),
       options_(options),
       later_(loop),
-      look_timer_(loop, [this] { look(); }),
+      check_timer_(loop, [this] { check(); }),
       shutdown_timer_(loop, [this] { finish_shutdown(); }),
       box_(std::make_shared<Mailbox>(loop)) {
   caps_.scope = TransportScope::network;
@@ -42,8 +42,8 @@ Failure LaneTransport::not_trusted() const {
                  fmt::format("{}: fabric not trusted; it sends plain bytes", options_.name));
 }
 
-Result<PathCost> LaneTransport::reach(const Peer& peer, const MemoryPlace& source,
-                                      const MemoryPlace& target) const {
+Result<PathCost> LaneTransport::reach(const Peer& peer, const MemoryLocation& source,
+                                      const MemoryLocation& target) const {
   if (!source.on_host() || !target.on_host()) return not_for_device(options_.name);
   if (const auto there = address_in(peer.endpoint, peer.process); !there) return there.error();
   if (options_.plain && !peer.trusted_fabric) return not_trusted();
@@ -115,7 +115,7 @@ void LaneTransport::offer(Offer offer, Offered offered) {
 }
 
 void LaneTransport::release(TransferId transfer, Quiet quiet) {
-  if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + transport_look_every);
+  if (!check_timer_.armed()) check_timer_.arm(monotonic_now() + transport_check_interval);
   ++owed_;
   offers_.release(transfer, [this, box = box_, quiet = std::move(quiet)] {
     box->push([this, quiet] {
@@ -175,7 +175,7 @@ void LaneTransport::pull(Pull pull, Ended ended) {
   row.ended = std::move(ended);
   row.since = monotonic_now();
   row.report.encrypted = ticket->right.key.has_value();
-  if (!look_timer_.armed()) look_timer_.arm(row.since + transport_look_every);
+  if (!check_timer_.armed()) check_timer_.arm(row.since + transport_check_interval);
   share_out(pull, *ticket, row);
 }
 
@@ -313,10 +313,10 @@ void LaneTransport::finish_shutdown() {
 }
 
 // Runs tasks that the lanes left in the mailbox while the loop was full.
-void LaneTransport::look() {
-  look_timer_.arm(monotonic_now() + transport_look_every);
+void LaneTransport::check() {
+  check_timer_.arm(monotonic_now() + transport_check_interval);
   const auto box = box_;  // a task may destroy this object
-  if (rows_.empty() && owed_ == 0) look_timer_.disarm();
+  if (rows_.empty() && owed_ == 0) check_timer_.disarm();
   box->run();
 }
 

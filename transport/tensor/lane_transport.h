@@ -33,8 +33,8 @@ class LaneTransport : public TensorTransport {
   std::string_view name() const override { return options_.name; }
   const TransportCaps& caps() const override { return caps_; }
   const Blob& endpoint() const override { return endpoint_; }
-  Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
-                         const MemoryPlace& target) const override;
+  Result<PathCost> reach(const Peer& peer, const MemoryLocation& source,
+                         const MemoryLocation& target) const override;
   // A channel connects with its first pull.
   void open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) override;
   void close(const ChannelKey& key) override;
@@ -88,7 +88,7 @@ class LaneTransport : public TensorTransport {
   void stop(TransferId transfer, Row& row, const Failure& why, bool lost);
   void end_all(const ProcessId* peer, const Failure& why, bool lost, const QuietGate& gate);
   void finish_shutdown();
-  void look();
+  void check();
 
   const ProcessId process_;
   const LaneTransportOptions options_;
@@ -99,7 +99,7 @@ class LaneTransport : public TensorTransport {
   std::size_t next_lane_ = 0;
   std::size_t owed_ = 0;  // releases that are not complete
   DeferredCalls later_;
-  Timer look_timer_;
+  Timer check_timer_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
   std::shared_ptr<Mailbox> box_;  // mailbox of the lanes; shared with posted tasks

@@ -5,9 +5,9 @@
 namespace mobula::internal {
 namespace {
 
-Result<void> check_kind(const MemoryPlace& place, std::uint8_t kinds) {
-  if ((kind_bit(place.kind) & kinds) != 0) return {};
-  if (!place.on_host()) return not_for_device("a transport of host memory");
+Result<void> check_kind(const MemoryLocation& location, std::uint8_t kinds) {
+  if ((kind_bit(location.kind) & kinds) != 0) return {};
+  if (!location.on_host()) return not_for_device("a transport of host memory");
   return failure(ErrorCode::invalid_argument,
                  "a transport of device memory does not offer memory of the host");
 }
@@ -23,7 +23,7 @@ Result<std::uint64_t> checked_bytes(std::span<const SourceRegion> regions,
   }
   std::uint64_t bytes = 0;
   for (const SourceRegion& region : regions) {
-    if (auto good = check_kind(region.place, kinds); !good) return good.error();
+    if (auto good = check_kind(region.location, kinds); !good) return good.error();
     if (region.bytes.size() > limits.max_bytes - bytes) {
       return failure(ErrorCode::invalid_argument,
                      fmt::format("a transfer of more than {} bytes", limits.max_bytes));
@@ -35,7 +35,7 @@ Result<std::uint64_t> checked_bytes(std::span<const SourceRegion> regions,
 
 Result<void> check_target(std::size_t region, std::uint64_t offered, const TargetRegion& target,
                           std::uint8_t kinds) {
-  if (auto good = check_kind(target.place, kinds); !good) return good;
+  if (auto good = check_kind(target.location, kinds); !good) return good;
   if (target.bytes.size() == offered) return {};
   return failure(
       ErrorCode::invalid_argument,

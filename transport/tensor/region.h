@@ -20,12 +20,12 @@ constexpr std::uint8_t kind_bit(MemoryKind kind) {
 inline constexpr std::uint8_t host_kinds =
     kind_bit(MemoryKind::host) | kind_bit(MemoryKind::pinned_host);
 
-struct MemoryPlace {
+struct MemoryLocation {
   MemoryKind kind = MemoryKind::host;
   DeviceUuid device{};  // only for device memory
 
   bool on_host() const { return kind != MemoryKind::device; }
-  friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
+  friend bool operator==(const MemoryLocation&, const MemoryLocation&) = default;
 };
 
 // The file of a region: a memfd sealed against shrinking, or the handle of a chunk of device
@@ -41,13 +41,13 @@ struct MemoryFile {
 
 struct SourceRegion {
   std::span<const std::byte> bytes;
-  MemoryPlace place = {};
+  MemoryLocation location = {};
   std::optional<MemoryFile> file = std::nullopt;  // nullopt: the backing of the memory is unknown
 };
 
 struct TargetRegion {
   std::span<std::byte> bytes;
-  MemoryPlace place = {};
+  MemoryLocation location = {};
   bool untouched = false;  // fresh private anonymous memory, which the transport may populate
 };
 

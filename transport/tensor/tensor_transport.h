@@ -161,8 +161,8 @@ class TensorTransport {
   virtual const Blob& endpoint() const = 0;
   // Returns the cost of a transfer between the peer and this process, or the reason why none is
   // possible. Pure: no I/O.
-  virtual Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
-                                 const MemoryPlace& target) const = 0;
+  virtual Result<PathCost> reach(const Peer& peer, const MemoryLocation& source,
+                                 const MemoryLocation& target) const = 0;
 
   // Creates the channel, or succeeds if it exists. A failure leaves no state. Both sides may open
   // at the same time. Errors: already_exists if a channel with a higher epoch exists.

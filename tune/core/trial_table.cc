@@ -11,7 +11,7 @@ void TrialTable::enlist(TrialNumber trial) {
 
 void TrialTable::delist(TrialNumber trial) {
   const TrialRow& own = row(trial);
-  if (!is_finished(own.state)) by_state_[index(own.state)].erase(Place(own.position, trial));
+  if (!is_finished(own.state)) by_state_[index(own.state)].erase(Position(own.position, trial));
 }
 
 TrialNumber TrialTable::add(Config config, ResourceBundles resources) {
@@ -43,29 +43,29 @@ void TrialTable::retry(TrialNumber trial) {
 }
 
 std::optional<TrialNumber> TrialTable::first(TrialState state) const {
-  const auto& places = by_state_[index(state)];
-  if (places.empty()) return std::nullopt;
-  return places.begin()->second;
+  const auto& positions = by_state_[index(state)];
+  if (positions.empty()) return std::nullopt;
+  return positions.begin()->second;
 }
 
 std::vector<TrialNumber> TrialTable::all(TrialState state) const {
   std::vector<TrialNumber> trials;
-  for (const auto& place : by_state_[index(state)]) trials.push_back(place.second);
+  for (const auto& position : by_state_[index(state)]) trials.push_back(position.second);
   return trials;
 }
 
 std::vector<TrialNumber> TrialTable::list() const {
-  std::vector<Place> places;
-  for (const auto& part : by_state_) places.insert(places.end(), part.begin(), part.end());
-  std::sort(places.begin(), places.end());
+  std::vector<Position> positions;
+  for (const auto& part : by_state_) positions.insert(positions.end(), part.begin(), part.end());
+  std::sort(positions.begin(), positions.end());
   std::vector<TrialNumber> trials;
-  trials.reserve(places.size());
-  for (const auto& place : places) trials.push_back(place.second);
+  trials.reserve(positions.size());
+  for (const auto& position : positions) trials.push_back(position.second);
   return trials;
 }
 
 void TrialTable::index_rows() {
-  for (auto& places : by_state_) places.clear();
+  for (auto& positions : by_state_) positions.clear();
   for (std::size_t i = 0; i < rows_.size(); ++i) enlist(static_cast<TrialNumber>(i));
 }
 

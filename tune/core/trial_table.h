@@ -127,9 +127,9 @@ class TrialTable {
   void delist(TrialNumber trial);
   void index_rows();
 
-  using Place = std::pair<std::int64_t, TrialNumber>;  // position, trial
+  using Position = std::pair<std::int64_t, TrialNumber>;  // position, trial
   std::vector<TrialRow> rows_;
-  std::array<std::set<Place>, live_states> by_state_;
+  std::array<std::set<Position>, live_states> by_state_;
   std::int64_t next_position_ = 0;
   std::vector<TrialCommand> commands_;
 };

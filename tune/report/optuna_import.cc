@@ -192,12 +192,12 @@ Result<ImportedStudy> import_optuna(const OptunaImport& options) {
   if (!mode) return mode.error();
   const auto trials = reader->trials();
   if (!trials) return trials.error();
-  ExperimentPlace place = options.place;
-  if (place.name.empty()) place.name = reader->name();
+  ExperimentLocation location = options.location;
+  if (location.name.empty()) location.name = reader->name();
   const nlohmann::json spec = {{"imported", "optuna"}, {"study", reader->name()}};
   auto store = ExperimentStore::create(
-      place,
-      {.name = place.name,
+      location,
+      {.name = location.name,
        .created_ms = trials->empty() ? wall_clock_ms() : trials->front().row.created_ms,
        .spec = spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
        .metric = "value",
@@ -222,7 +222,7 @@ Result<ImportedStudy> import_optuna(const OptunaImport& options) {
     (*store)->write(std::move(batch));
   }
   if (auto done = (*store)->flush(); !done) return done.error();
-  return ImportedStudy{place.name, static_cast<std::int64_t>(trials->size())};
+  return ImportedStudy{location.name, static_cast<std::int64_t>(trials->size())};
 }
 
 }  // namespace mobula::internal::tune

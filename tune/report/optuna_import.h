@@ -6,14 +6,14 @@
 #include <string>
 
 #include "base/result.h"
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 
 namespace mobula::internal::tune {
 
 struct OptunaImport {
   std::string file = {};
-  std::string study = {};      // empty: the only study of the file
-  ExperimentPlace place = {};  // empty name: that of the study
+  std::string study = {};            // empty: the only study of the file
+  ExperimentLocation location = {};  // empty name: that of the study
 };
 
 struct ImportedStudy {

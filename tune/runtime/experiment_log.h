@@ -23,10 +23,10 @@ std::int64_t wall_clock_ms();
 
 class ExperimentLog {
  public:
-  static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentPlace& place,
+  static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentLocation& location,
                                                        const StoredExperiment& experiment);
   // Also returns the state that an earlier process stored, without the events.
-  static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentPlace& place,
+  static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentLocation& location,
                                                        ResumeState& stored);
   // Visits the stored events after `after`. Call it before the first append.
   Result<void> replay(EventNumber after, const std::function<void(const TimedEvent&)>& visit);

@@ -55,7 +55,7 @@ ExperimentRunner::ExperimentRunner(const api::detail::Trainable& trainable,
       options_(options),
       parts_(std::move(parts)),
       core_(*parts_.core),
-      table_({.name = parts_.place.name,
+      table_({.name = parts_.location.name,
               .metric = options.metric,
               .mode = core_mode(options.mode),
               .verbose = options.verbose,
@@ -98,7 +98,7 @@ api::ResultGrid ExperimentRunner::run() {
   report_progress(true);
   if (core_.search_ended_early() && options_.verbose >= 1)
     fmt::print(stderr, "tune: {}: the search algorithm finished after {} of {} samples\n",
-               parts_.place.name, core_.trials().size(), options_.num_samples);
+               parts_.location.name, core_.trials().size(), options_.num_samples);
   api::ResultGrid grid = results();
   for (const api::CallbackPtr& callback : options_.callbacks) {
     try {
@@ -113,12 +113,12 @@ api::ResultGrid ExperimentRunner::run() {
 // Steps the events of earlier processes.
 void ExperimentRunner::replay() {
   DecisionReplay replayed(core_);
-  remove_policies(parts_.place.directory());
+  remove_policies(parts_.location.directory());
   const auto done = parts_.log->replay(0, [&](const TimedEvent& event) {
     replayed.step(event);
     for (const ExperimentCommand& command : replayed.commands())
       if (const auto* exploited = std::get_if<TrialExploited>(&command))
-        append_policy(parts_.place.directory(), *exploited);
+        append_policy(parts_.location.directory(), *exploited);
     note_created(event.now_s);
     offset_s_ = event.now_s;
   });
@@ -127,18 +127,18 @@ void ExperimentRunner::replay() {
     fmt::print(stderr,
                "tune: {}: the program decides differently from the recorded run at {} of {} "
                "events, first at event {}; `mobula tune replay {}` names them\n",
-               parts_.place.name, replayed.differing(), replayed.compared(),
-               replayed.differences().front().event, parts_.place.name);
+               parts_.location.name, replayed.differing(), replayed.compared(),
+               replayed.differences().front().event, parts_.location.name);
   remove_unknown_checkpoints();
   parts_.log->add(EndOpenAttempts{.ended_ms = wall_clock_ms(), .kind = "interrupted"});
   // Requests to stop the earlier process.
-  static_cast<void>(take_stop_requests(parts_.place));
+  static_cast<void>(take_stop_requests(parts_.location));
 }
 
 void ExperimentRunner::remove_unknown_checkpoints() {
   std::set<std::string> known;
   for (const auto& [number, row] : core_.checkpoints().rows()) known.insert(row.directory);
-  remove_unknown_directories(parts_.place.checkpoints(), known);
+  remove_unknown_directories(parts_.location.checkpoints(), known);
 }
 
 // The choices of Tuner::restore.
@@ -158,7 +158,8 @@ void ExperimentRunner::loop() {
     release_ended();
     if (core_.ended() && held_.empty() && groups_.empty()) return;
     if (parts_.log->failed())
-      throw Error(fmt::format("tune: experiment {}: {}", parts_.place.name, parts_.log->problem()));
+      throw Error(
+          fmt::format("tune: experiment {}: {}", parts_.location.name, parts_.log->problem()));
     show(false);
     report_progress(false);
     wait();
@@ -194,7 +195,7 @@ void ExperimentRunner::wait() {
     next_tick_ = Clock::now() + tick_interval;
     if (options_.time_budget || options_.stop.stopper()) feed(ClockTicked{});
     store_waiting_reason();
-    for (const auto& trial : take_stop_requests(parts_.place))
+    for (const auto& trial : take_stop_requests(parts_.location))
       feed(StopRequested{trial.value_or(-1)});
   }
 }
@@ -260,7 +261,7 @@ void ExperimentRunner::store_changes(const ExperimentCommand& command) {
                                        .trial = row->trial,
                                        .attempt = row->attempt,
                                        .step = row->iteration,
-                                       .place = row->directory,
+                                       .directory = row->directory,
                                        .score = row->score});
   } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
     parts_.log->add(EraseCheckpoint{deleted->checkpoint});
@@ -392,7 +393,7 @@ void ExperimentRunner::execute(const ExperimentCommand& command) {
   } else if (const auto* saved = std::get_if<SaveCheckpoint>(&command)) {
     if (GroupRun* row = running(saved->trial)) row->save = true;
   } else if (const auto* exploited = std::get_if<TrialExploited>(&command)) {
-    append_policy(parts_.place.directory(), *exploited);
+    append_policy(parts_.location.directory(), *exploited);
   } else if (const auto* warned = std::get_if<TrialWarning>(&command)) {
     fmt::print(stderr, "tune: {}\n", warned->text);
   }
@@ -411,7 +412,7 @@ void ExperimentRunner::make_group(const MakeGroup& command) {
   try {
     row.group =
         placement_group(placed_bundles(row.resources), row.resources.strategy,
-                        {.name = fmt::format("tune/{}/{}", parts_.place.name, command.group)});
+                        {.name = fmt::format("tune/{}/{}", parts_.location.name, command.group)});
   } catch (const Error& error) {
     return feed(GroupFailed{command.group, error.what()});
   }
@@ -433,16 +434,16 @@ void ExperimentRunner::start(const StartTrial& command) {
   where_[command.trial] = command.group;
   if (!row.handle)
     row.handle = trainable_.create(options_of_trial(row.group, row.resources, options_.env));
-  const std::string directory = parts_.place.directory();
+  const std::string directory = parts_.location.directory();
   std::vector<std::map<std::string, double>> bundles;
   for (const Resources& bundle : row.resources.bundles)
     bundles.emplace_back(bundle.begin(), bundle.end());
   row.run = row.handle->run({.number = row.start,
                              .trial = command.trial,
                              .attempt = static_cast<int>(command.attempt),
-                             .experiment = parts_.place.name,
+                             .experiment = parts_.location.name,
                              .directory = fmt::format("{}/trials/{:06}", directory, command.trial),
-                             .checkpoints = parts_.place.checkpoints(),
+                             .checkpoints = parts_.location.checkpoints(),
                              .seed = command.seed,
                              .config = api_config(command.config),
                              .group = row.group,

@@ -25,7 +25,7 @@
 namespace mobula::internal::tune {
 
 struct RunnerParts {
-  ExperimentPlace place;
+  ExperimentLocation location;
   std::unique_ptr<ExperimentCore> core;
   std::unique_ptr<ExperimentLog> log;
   bool resumed = false;         // the log has events of an earlier process

@@ -142,14 +142,14 @@ std::string name_of_type(const char* type) {
 }
 
 // Stored events replay with equal rules alone.
-void check_unchanged(const ExperimentPlace& place, const std::string& stored,
+void check_unchanged(const ExperimentLocation& location, const std::string& stored,
                      const std::string& present) {
   const std::string difference = spec_difference(stored, present);
   if (!difference.empty())
     refuse_tune("RunOptions::resume",
                 fmt::format("experiment {}: {}; run the program that began it, or pass another "
                             "name",
-                            place.directory(), difference));
+                            location.directory(), difference));
 }
 
 std::vector<std::string> command_line() {
@@ -301,27 +301,28 @@ std::string continued_name() {
   return {};
 }
 
-ExperimentPlace place_of(const api::RunOptions& options) {
-  ExperimentPlace place{.storage = options.storage_path.empty() ? default_storage()
-                                                                : options.storage_path};
-  place.name = options.name;
-  if (place.name.empty()) {
+ExperimentLocation location_of(const api::RunOptions& options) {
+  ExperimentLocation location{.storage = options.storage_path.empty() ? default_storage()
+                                                                      : options.storage_path};
+  location.name = options.name;
+  if (location.name.empty()) {
     const std::string continued = continued_name();
-    place.name = continued.empty() ? default_name(place.storage) : continued;
+    location.name = continued.empty() ? default_name(location.storage) : continued;
   }
-  if (const auto valid = place.check(); !valid) refuse_tune("RunOptions::name", valid.error().text);
-  place.storage = std::filesystem::absolute(place.storage).string();
-  return place;
+  if (const auto valid = location.check(); !valid)
+    refuse_tune("RunOptions::name", valid.error().text);
+  location.storage = std::filesystem::absolute(location.storage).string();
+  return location;
 }
 
 // Decides whether an experiment of this name continues.
-bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
-  const bool exists = std::filesystem::exists(place.file());
-  if (exists && place.name == continued_name()) return true;
+bool continues(const api::RunOptions& options, const ExperimentLocation& location) {
+  const bool exists = std::filesystem::exists(location.file());
+  if (exists && location.name == continued_name()) return true;
   if (options.resume == api::Resume::required && !exists)
-    refuse_tune("RunOptions::resume", "experiment " + place.directory() + " does not exist");
+    refuse_tune("RunOptions::resume", "experiment " + location.directory() + " does not exist");
   if (options.resume == api::Resume::no && exists)
-    refuse_tune("RunOptions::name", "experiment " + place.directory() +
+    refuse_tune("RunOptions::name", "experiment " + location.directory() +
                                         " exists; pass another name, or Resume::automatic");
   return exists;
 }
@@ -348,15 +349,15 @@ std::string spec_of(const api::detail::Trainable& trainable, const api::RunOptio
 }
 
 std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::RunOptions& options,
-                                          const ExperimentPlace& place, const Prepared& prepared,
-                                          std::int64_t created_ms) {
-  const StoredExperiment experiment{.name = place.name,
+                                          const ExperimentLocation& location,
+                                          const Prepared& prepared, std::int64_t created_ms) {
+  const StoredExperiment experiment{.name = location.name,
                                     .created_ms = created_ms,
                                     .spec = spec,
                                     .seed = prepared.settings.seed,
                                     .metric = options.metric,
                                     .mode = core_mode(options.mode)};
-  return checked(ExperimentLog::create(place, experiment), "RunOptions::storage_path");
+  return checked(ExperimentLog::create(location, experiment), "RunOptions::storage_path");
 }
 
 bool requests_gpus(const api::RunOptions& options) {
@@ -410,8 +411,9 @@ void restore_settings(const StoredExperiment& experiment, ExperimentSettings& se
 // Replays the log for `mobula tune replay`, writes the result for it, and ends the process: the
 // program of the user would continue with results that do not exist.
 [[noreturn]] void replay_and_exit(const api::detail::Trainable& trainable,
-                                  const api::RunOptions& options, const ExperimentPlace& place) {
-  auto reader = checked(ExperimentReader::open(place), "MOBULA_TUNE_REPLAY");
+                                  const api::RunOptions& options,
+                                  const ExperimentLocation& location) {
+  auto reader = checked(ExperimentReader::open(location), "MOBULA_TUNE_REPLAY");
   const StoredExperiment experiment = checked(reader.experiment(), "MOBULA_TUNE_REPLAY");
   Prepared prepared = prepare(trainable, options, experiment.seed);
   restore_settings(experiment, prepared.settings);
@@ -441,19 +443,20 @@ void restore_settings(const StoredExperiment& experiment, ExperimentSettings& se
 api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::RunOptions& given) {
   const api::RunOptions options = with_metric(given);
   check_options(options);
-  RunnerParts parts{.place = place_of(options)};
-  const ExperimentPlace place = parts.place;
+  RunnerParts parts{.location = location_of(options)};
+  const ExperimentLocation location = parts.location;
   if (const char* replayed = std::getenv("MOBULA_TUNE_REPLAY")) {
-    if (place.name == replayed) replay_and_exit(trainable, options, place);
-    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", place.name, replayed);
+    if (location.name == replayed) replay_and_exit(trainable, options, location);
+    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", location.name,
+               replayed);
     return {{}, {}, {}};
   }
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
   StoredExperiment stored;
-  parts.resumed = continues(options, place);
+  parts.resumed = continues(options, location);
   if (parts.resumed) {
     ResumeState state;
-    parts.log = checked(ExperimentLog::resume(place, state), "RunOptions::resume");
+    parts.log = checked(ExperimentLog::resume(location, state), "RunOptions::resume");
     stored = std::move(state.experiment);
     seed = stored.seed;
   }
@@ -461,13 +464,13 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   if (parts.resumed) {
     restore_settings(stored, prepared.settings);
     parts.created_ms = stored.created_ms;
-    check_unchanged(place, stored.spec, spec_of(trainable, options, prepared));
+    check_unchanged(location, stored.spec, spec_of(trainable, options, prepared));
   } else {
     parts.created_ms = wall_clock_ms();
-    parts.log = create_log(spec_of(trainable, options, prepared), options, place, prepared,
+    parts.log = create_log(spec_of(trainable, options, prepared), options, location, prepared,
                            parts.created_ms);
   }
-  if (const auto made = make_directory(place.checkpoints()); !made)
+  if (const auto made = make_directory(location.checkpoints()); !made)
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)
     fmt::print(stderr, "tune: {}\n", warning);
@@ -492,12 +495,12 @@ ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options)
 }
 
 RunOptions restored(const std::string& path, RunOptions options) {
-  const std::filesystem::path place(path);
-  options.name = place.filename().string();
+  const std::filesystem::path location(path);
+  options.name = location.filename().string();
   if (options.name.empty())
     internal::tune::refuse_tune("Tuner::restore",
                                 "'" + path + "' ends without a name; pass a name or STORAGE/NAME");
-  if (place.has_parent_path()) options.storage_path = place.parent_path().string();
+  if (location.has_parent_path()) options.storage_path = location.parent_path().string();
   options.resume = Resume::required;
   return options;
 }

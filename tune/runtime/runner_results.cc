@@ -163,7 +163,7 @@ void ExperimentRunner::report_progress(bool last) {
   const auto began = Clock::now();
   if (!last && began < next_report_) return;
   reporter_.publish(experiment_summary(core_,
-                                       {.name = parts_.place.name,
+                                       {.name = parts_.location.name,
                                         .metric = options_.metric,
                                         .mode = core_mode(options_.mode),
                                         .searcher = parts_.searcher,
@@ -186,7 +186,7 @@ std::string ExperimentRunner::waiting_reason() {
   reason_at_ = now;
   reason_.clear();
   if (core_.running() > 0) return reason_;
-  const std::string prefix = fmt::format("tune/{}/", parts_.place.name);
+  const std::string prefix = fmt::format("tune/{}/", parts_.location.name);
   for (const PlacementGroupInfo& group : placement_group_table()) {
     if (!group.name.starts_with(prefix) || group.state != "PENDING") continue;
     reason_ = group.name + ": " + group.reason;

@@ -41,18 +41,18 @@ BatchWriter::BatchWriter(SqliteDatabase database, const StoredExperiment& experi
       sign_(sign_of(experiment.mode)),
       keep_events_(keep_events) {}
 
-Result<std::unique_ptr<BatchWriter>> BatchWriter::create(const ExperimentPlace& place,
+Result<std::unique_ptr<BatchWriter>> BatchWriter::create(const ExperimentLocation& location,
                                                          const StoredExperiment& experiment,
                                                          bool keep_events) {
-  const std::string operation = fmt::format("create experiment '{}'", place.name);
-  auto database = SqliteDatabase::open(place.file(), SqliteDatabase::Access::write, operation);
+  const std::string operation = fmt::format("create experiment '{}'", location.name);
+  auto database = SqliteDatabase::open(location.file(), SqliteDatabase::Access::write, operation);
   if (!database) return database.error();
   const auto known = has_schema(*database);
   if (!known) return known.error();
   if (*known) {
     return failure(ErrorCode::already_exists,
                    fmt::format("{}: {} exists; choose another name, or resume the experiment",
-                               operation, place.directory()));
+                               operation, location.directory()));
   }
   if (auto done = configure_writer(*database); !done) return done.error();
   // The tables and the row of the experiment appear together.
@@ -67,30 +67,30 @@ Result<std::unique_ptr<BatchWriter>> BatchWriter::create(const ExperimentPlace& 
     if (!insert.run()) return database->fault();
   }
   if (auto done = database->run("COMMIT"); !done) return done.error();
-  sync_directory(place.directory());
-  sync_directory(place.storage);
-  database->set_operation(fmt::format("write experiment '{}'", place.name));
+  sync_directory(location.directory());
+  sync_directory(location.storage);
+  database->set_operation(fmt::format("write experiment '{}'", location.name));
   return std::unique_ptr<BatchWriter>(
       new BatchWriter(std::move(*database), experiment, keep_events));
 }
 
-Result<std::unique_ptr<BatchWriter>> BatchWriter::open(const ExperimentPlace& place,
+Result<std::unique_ptr<BatchWriter>> BatchWriter::open(const ExperimentLocation& location,
                                                        bool keep_events) {
-  const std::string operation = fmt::format("resume experiment '{}'", place.name);
-  if (auto done = migrate_file(place.file(), operation); !done) return done.error();
-  auto database = SqliteDatabase::open(place.file(), SqliteDatabase::Access::write, operation);
+  const std::string operation = fmt::format("resume experiment '{}'", location.name);
+  if (auto done = migrate_file(location.file(), operation); !done) return done.error();
+  auto database = SqliteDatabase::open(location.file(), SqliteDatabase::Access::write, operation);
   if (!database) return database.error();
   const auto known = has_schema(*database);
   if (!known) return known.error();
   if (!*known) {
     return failure(ErrorCode::not_found,
                    fmt::format("{}: {} is empty; start the experiment without resume", operation,
-                               place.file()));
+                               location.file()));
   }
   if (auto done = configure_writer(*database); !done) return done.error();
   const auto experiment = read_experiment(*database);
   if (!experiment) return experiment.error();
-  database->set_operation(fmt::format("write experiment '{}'", place.name));
+  database->set_operation(fmt::format("write experiment '{}'", location.name));
   return std::unique_ptr<BatchWriter>(
       new BatchWriter(std::move(*database), *experiment, keep_events));
 }
@@ -217,7 +217,7 @@ bool BatchWriter::apply(const StoredReport& row) {
 
 bool BatchWriter::apply(const StoredCheckpoint& row) {
   auto& insert = statement("INSERT OR REPLACE INTO checkpoint VALUES(?,?,?,?,?,?,?,?,?)");
-  insert << row.number << row.trial << row.attempt << row.step << row.place << row.bytes
+  insert << row.number << row.trial << row.attempt << row.step << row.directory << row.bytes
          << row.score << row.state << row.refs;
   return insert.run();
 }

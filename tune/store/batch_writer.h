@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 #include "tune/store/sqlite_database.h"
 #include "tune/store/stored_rows.h"
 
@@ -20,10 +20,11 @@ struct ResumeState;
 class BatchWriter {
  public:
   // Requires the lock of the experiment.
-  static Result<std::unique_ptr<BatchWriter>> create(const ExperimentPlace& place,
+  static Result<std::unique_ptr<BatchWriter>> create(const ExperimentLocation& location,
                                                      const StoredExperiment& experiment,
                                                      bool keep_events);
-  static Result<std::unique_ptr<BatchWriter>> open(const ExperimentPlace& place, bool keep_events);
+  static Result<std::unique_ptr<BatchWriter>> open(const ExperimentLocation& location,
+                                                   bool keep_events);
 
   // Commits all batches in one transaction. On a failure the file is unchanged.
   Result<void> commit(const std::vector<StoreBatch>& batches);

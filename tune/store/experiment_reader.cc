@@ -58,27 +58,27 @@ ExperimentReader::~ExperimentReader() = default;
 ExperimentReader::ExperimentReader(ExperimentReader&&) noexcept = default;
 ExperimentReader& ExperimentReader::operator=(ExperimentReader&&) noexcept = default;
 
-Result<ExperimentReader> ExperimentReader::open(const ExperimentPlace& place) {
-  if (auto valid = place.check(); !valid) return valid.error();
+Result<ExperimentReader> ExperimentReader::open(const ExperimentLocation& location) {
+  if (auto valid = location.check(); !valid) return valid.error();
   struct stat file {};
-  if (::stat(place.file().c_str(), &file) != 0) {
+  if (::stat(location.file().c_str(), &file) != 0) {
     return failure(
         ErrorCode::not_found,
         fmt::format("open experiment '{}': {} does not exist; `mobula tune list` names the "
                     "experiments",
-                    place.name, place.file()));
+                    location.name, location.file()));
   }
-  auto database = SqliteDatabase::open(place.file(), SqliteDatabase::Access::read,
-                                       fmt::format("read experiment '{}'", place.name));
+  auto database = SqliteDatabase::open(location.file(), SqliteDatabase::Access::read,
+                                       fmt::format("read experiment '{}'", location.name));
   if (!database) return database.error();
   const auto known = has_schema(*database);
   if (!known) return known.error();
   if (!*known) {
     return failure(ErrorCode::not_found, fmt::format("open experiment '{}': {} is empty; its "
                                                      "controller has not started",
-                                                     place.name, place.file()));
+                                                     location.name, location.file()));
   }
-  return ExperimentReader(std::make_unique<SqliteDatabase>(std::move(*database)), place.file());
+  return ExperimentReader(std::make_unique<SqliteDatabase>(std::move(*database)), location.file());
 }
 
 Result<StoredExperiment> ExperimentReader::experiment() { return read_experiment(*database_); }
@@ -196,7 +196,8 @@ std::vector<std::string> experiment_names(const std::string& storage) {
   for (std::filesystem::directory_iterator each(storage, code), end; !code && each != end;
        each.increment(code)) {
     const std::string name = each->path().filename().string();
-    if (std::filesystem::exists(ExperimentPlace{storage, name}.file(), code)) names.push_back(name);
+    if (std::filesystem::exists(ExperimentLocation{storage, name}.file(), code))
+      names.push_back(name);
     code.clear();
   }
   std::sort(names.begin(), names.end());

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 #include "tune/store/stored_rows.h"
 
 namespace mobula::internal::tune {
@@ -41,7 +41,7 @@ struct MetricPoint {
 
 class ExperimentReader {
  public:
-  static Result<ExperimentReader> open(const ExperimentPlace& place);
+  static Result<ExperimentReader> open(const ExperimentLocation& location);
   ~ExperimentReader();
   ExperimentReader(ExperimentReader&&) noexcept;
   ExperimentReader& operator=(ExperimentReader&&) noexcept;

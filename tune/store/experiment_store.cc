@@ -23,7 +23,7 @@ std::size_t text_bytes(const StoredReport& row) {
   for (const auto& [name, value] : row.metrics) bytes += 64 + name.size() + value.text().size();
   return bytes;
 }
-std::size_t text_bytes(const StoredCheckpoint& row) { return row.place.size(); }
+std::size_t text_bytes(const StoredCheckpoint& row) { return row.directory.size(); }
 std::size_t text_bytes(const StoredEvent& row) { return row.body.size(); }
 std::size_t text_bytes(const StoredSnapshot& row) { return row.core.size() + row.searcher.size(); }
 template <class Row>
@@ -55,35 +55,35 @@ Result<void> make_directory(const std::string& path, const std::string& operatio
 
 }  // namespace
 
-Result<std::unique_ptr<ExperimentStore>> ExperimentStore::create(const ExperimentPlace& place,
+Result<std::unique_ptr<ExperimentStore>> ExperimentStore::create(const ExperimentLocation& location,
                                                                  const StoredExperiment& experiment,
                                                                  StoreCallbacks callbacks,
                                                                  StoreOptions options) {
-  if (auto valid = place.check(); !valid) return valid.error();
-  const std::string operation = fmt::format("create experiment '{}'", place.name);
-  if (auto made = make_directory(place.directory(), operation); !made) return made.error();
-  auto lock = ExperimentLock::take(place.lock_file(), place.name);
+  if (auto valid = location.check(); !valid) return valid.error();
+  const std::string operation = fmt::format("create experiment '{}'", location.name);
+  if (auto made = make_directory(location.directory(), operation); !made) return made.error();
+  auto lock = ExperimentLock::take(location.lock_file(), location.name);
   if (!lock) return lock.error();
-  auto writer = BatchWriter::create(place, experiment, options.keep_events);
+  auto writer = BatchWriter::create(location, experiment, options.keep_events);
   if (!writer) return writer.error();
   return start(std::move(*lock), std::move(*writer), std::move(callbacks), options);
 }
 
-Result<std::unique_ptr<ExperimentStore>> ExperimentStore::resume(const ExperimentPlace& place,
+Result<std::unique_ptr<ExperimentStore>> ExperimentStore::resume(const ExperimentLocation& location,
                                                                  StoreCallbacks callbacks,
                                                                  StoreOptions options) {
-  if (auto valid = place.check(); !valid) return valid.error();
+  if (auto valid = location.check(); !valid) return valid.error();
   struct stat file {};
-  if (::stat(place.file().c_str(), &file) != 0) {
+  if (::stat(location.file().c_str(), &file) != 0) {
     return failure(
         ErrorCode::not_found,
         fmt::format("resume experiment '{}': {} does not exist; `mobula tune list` names "
                     "the experiments",
-                    place.name, place.file()));
+                    location.name, location.file()));
   }
-  auto lock = ExperimentLock::take(place.lock_file(), place.name);
+  auto lock = ExperimentLock::take(location.lock_file(), location.name);
   if (!lock) return lock.error();
-  auto writer = BatchWriter::open(place, options.keep_events);
+  auto writer = BatchWriter::open(location, options.keep_events);
   if (!writer) return writer.error();
   return start(std::move(*lock), std::move(*writer), std::move(callbacks), options);
 }

@@ -17,8 +17,8 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "tune/store/experiment_location.h"
 #include "tune/store/experiment_lock.h"
-#include "tune/store/experiment_place.h"
 #include "tune/store/stored_rows.h"
 
 namespace mobula::internal::tune {
@@ -60,13 +60,13 @@ class ExperimentStore {
   static constexpr std::size_t max_waiting_bytes = 64u << 20;
 
   // Creates the experiment. already_exists if it exists.
-  static Result<std::unique_ptr<ExperimentStore>> create(const ExperimentPlace& place,
+  static Result<std::unique_ptr<ExperimentStore>> create(const ExperimentLocation& location,
                                                          const StoredExperiment& experiment,
                                                          StoreCallbacks callbacks,
                                                          StoreOptions options = {});
   // Opens an existing experiment. not_found if it does not exist; corrupt if the file is damaged or
   // has a newer schema. A file with an older schema is migrated on a copy.
-  static Result<std::unique_ptr<ExperimentStore>> resume(const ExperimentPlace& place,
+  static Result<std::unique_ptr<ExperimentStore>> resume(const ExperimentLocation& location,
                                                          StoreCallbacks callbacks,
                                                          StoreOptions options = {});
   // Tries to write all queued batches once, and releases the lock. No callback follows.

@@ -40,7 +40,7 @@ StoredCheckpoint checkpoint_row(const SqliteStatement& row) {
   checkpoint.trial = row.integer(1);
   checkpoint.attempt = row.integer(2);
   checkpoint.step = row.integer(3);
-  checkpoint.place = row.text(4);
+  checkpoint.directory = row.text(4);
   checkpoint.bytes = row.integer(5);
   checkpoint.score = row.optional_real(6);
   checkpoint.state = row.text(7);

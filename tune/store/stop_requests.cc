@@ -16,12 +16,14 @@ namespace {
 
 constexpr std::string_view whole_experiment = "experiment";
 
-std::string directory_of(const ExperimentPlace& place) { return place.directory() + "/stop"; }
+std::string directory_of(const ExperimentLocation& location) {
+  return location.directory() + "/stop";
+}
 
 }  // namespace
 
-Result<void> request_stop(const ExperimentPlace& place, std::optional<TrialNumber> trial) {
-  const std::string directory = directory_of(place);
+Result<void> request_stop(const ExperimentLocation& location, std::optional<TrialNumber> trial) {
+  const std::string directory = directory_of(location);
   std::error_code code;
   std::filesystem::create_directories(directory, code);
   if (code) return errno_failure("stop: make directory " + directory, code.value());
@@ -32,10 +34,10 @@ Result<void> request_stop(const ExperimentPlace& place, std::optional<TrialNumbe
   return {};
 }
 
-std::vector<std::optional<TrialNumber>> take_stop_requests(const ExperimentPlace& place) {
+std::vector<std::optional<TrialNumber>> take_stop_requests(const ExperimentLocation& location) {
   std::vector<std::optional<TrialNumber>> requests;
   std::error_code code;
-  for (const auto& each : std::filesystem::directory_iterator(directory_of(place), code)) {
+  for (const auto& each : std::filesystem::directory_iterator(directory_of(location), code)) {
     const std::string name = each.path().filename().string();
     TrialNumber trial = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), trial);

@@ -8,15 +8,15 @@
 
 #include "base/result.h"
 #include "tune/core/trial_table.h"
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 
 namespace mobula::internal::tune {
 
 // Requests the end of one trial, or of the whole experiment.
-Result<void> request_stop(const ExperimentPlace& place, std::optional<TrialNumber> trial);
+Result<void> request_stop(const ExperimentLocation& location, std::optional<TrialNumber> trial);
 
 // Returns and removes the requests; absent: the whole experiment. For the process that holds the
 // lock of the experiment.
-std::vector<std::optional<TrialNumber>> take_stop_requests(const ExperimentPlace& place);
+std::vector<std::optional<TrialNumber>> take_stop_requests(const ExperimentLocation& location);
 
 }  // namespace mobula::internal::tune

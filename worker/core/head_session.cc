@@ -143,8 +143,9 @@ HeadSession::Received HeadSession::on(HeadFrame frame) {
   std::vector<Frame<AgentMessage>> frames;
   auto message = session_->receive(outbox_.now(), std::move(frame.frame), frames);
   send(std::move(frames));
-  const bool room = session_->backlog() < options_.max_head_backlog / 2;
-  return {.message = std::move(message), .facts_due = room && std::exchange(facts_due_, false)};
+  const bool has_space = session_->backlog() < options_.max_head_backlog / 2;
+  return {.message = std::move(message),
+          .facts_due = has_space && std::exchange(facts_due_, false)};
 }
 
 HeadSession::Received HeadSession::on(TicketRenewed renewed) {

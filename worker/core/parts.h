@@ -87,9 +87,9 @@ struct WorkerCore::Parts {
   void on(ReadLogRequest& message) { outbox.emit(std::move(message)); }
   void on(UsageRequest& message) { outbox.emit(std::move(message)); }
   void on(TransfersRequest& message);
-  TransfersReply transfers_reply(const TransfersRequest& asked) const;
+  TransfersReply transfers_reply(const TransfersRequest& query) const;
   void on(SpansRequest& message);
-  void send_spans(const SpansRequest& asked);
+  void send_spans(const SpansRequest& query);
   void node_died(NodeId node);
   // Sends to the attached drivers of the job.
   void notify_drivers(JobId job, const AgentToProcess& message);
@@ -107,7 +107,7 @@ struct WorkerCore::Parts {
   void on(ProcessRow& row, ReaderMoved& message) { objects->reader_moved(row.process, message); }
   void on(ProcessRow& row, FetchObjectRequest& message);
   void on(ProcessRow& row, CancelFetch& message);
-  void on(ProcessRow& row, UnpinReply& message) { objects->place_returned(row.process, message); }
+  void on(ProcessRow& row, UnpinReply& message) { objects->unpinned(row.process, message); }
   void on(ProcessRow& row, ExecutorBlocked& message);
   void on(ProcessRow& row, ExecutorRetires& message);
   void on(ProcessRow& row, ExecutorResident& message);

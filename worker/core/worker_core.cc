@@ -47,7 +47,7 @@ std::optional<Time> WorkerCore::next_deadline() const {
 namespace {
 
 constexpr Duration others_notified_timeout = 1s;
-constexpr Duration look_for_others_every = 20ms;
+constexpr Duration search_interval = 20ms;
 constexpr const char* why_stopping = "the agent of its node is being stopped";
 
 }  // namespace
@@ -146,7 +146,7 @@ bool WorkerCore::Parts::gives_time_to_others() {
     return false;  // the head requests no copies
   if (search_others_at <= now) {
     others_copy = objects->left_to_others().objects > 0;
-    search_others_at = now + look_for_others_every;
+    search_others_at = now + search_interval;
   }
   return others_copy;
 }

@@ -43,7 +43,7 @@ std::string last_lines(const std::string& path) {
 // Ends a message. The end of the pipe is no sign, because processes forked by the agent hold it
 // open, too.
 constexpr char end_of_message = '\0';
-constexpr int look_interval_ms = 200;  // interval of calls of `given_up`
+constexpr int poll_interval_ms = 200;  // interval of calls of `given_up`
 constexpr char kind_ready = '+';
 constexpr char kind_failed = '-';
 constexpr char kind_waiting = '~';
@@ -84,7 +84,7 @@ class StartReports {
       // No other process has this pid: the shim exits after its agent, which holds the pipe.
       if (shim_ > 0 && !ended_ && given_up_ && given_up_()) ended_ = ::kill(shim_, SIGTERM) == 0;
       pollfd item{pipe_.get(), POLLIN, 0};
-      if (::poll(&item, 1, look_interval_ms) <= 0) continue;  // timeout or signal
+      if (::poll(&item, 1, poll_interval_ms) <= 0) continue;  // timeout or signal
       const ssize_t size = ::read(pipe_.get(), part.data(), part.size());
       if (size < 0 && errno == EINTR) continue;
       if (size <= 0) return false;

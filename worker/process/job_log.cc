@@ -141,9 +141,9 @@ void JobLog::append(std::string_view bytes) {
       }
       drop_oldest();
     }
-    const std::uint64_t room = limits_.segment_bytes - (end_ - begin_);
+    const std::uint64_t space = limits_.segment_bytes - (end_ - begin_);
     const ssize_t size =
-        ::write(file_.get(), bytes.data(), std::min<std::uint64_t>(room, bytes.size()));
+        ::write(file_.get(), bytes.data(), std::min<std::uint64_t>(space, bytes.size()));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) {
       return lose(bytes.size());

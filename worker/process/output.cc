@@ -64,8 +64,8 @@ void OutputPipe::give(const LineSink& sink, std::string_view lines) {
 OutputPipe::Read OutputPipe::read_once(const LineSink& sink) {
   std::array<char, max_line + 1> buffer;
   std::memcpy(buffer.data(), partial_.data(), partial_.size());
-  const std::size_t room = max_line - partial_.size();
-  const ssize_t size = ::read(read_.get(), buffer.data() + partial_.size(), room);
+  const std::size_t space = max_line - partial_.size();
+  const ssize_t size = ::read(read_.get(), buffer.data() + partial_.size(), space);
   if (size < 0) return errno == EINTR ? Read::some : Read::nothing;
   if (size == 0) return Read::closed;
   std::size_t filled = partial_.size() + static_cast<std::size_t>(size);

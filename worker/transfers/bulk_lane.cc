@@ -6,7 +6,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr Duration tell_again = 10ms;
-constexpr Duration idle_look = 30s;
+constexpr Duration idle_check_interval = 30s;
 constexpr Duration idle_peer_life = 60s;
 constexpr std::size_t request_bytes = 24;
 
@@ -77,12 +77,12 @@ void BulkLane::fetch(BulkChunk part) {
   Peer& peer = peers_[key];
   peer.last_used = monotonic_now();
   if (!peer.client) peer.client = std::make_unique<BulkClient>(loop_, part.from, client_options());
-  if (!idle_.armed()) idle_.arm(peer.last_used + idle_look);
+  if (!idle_.armed()) idle_.arm(peer.last_used + idle_check_interval);
   BulkFetch fetch;
   put_number(fetch.request, part.offer);
   put_number(fetch.request, part.offset);
-  put_number(fetch.request, part.room.bytes.size());
-  const auto bytes = part.room.bytes;
+  put_number(fetch.request, part.space.bytes.size());
+  const auto bytes = part.space.bytes;
   fetch.on_header = [bytes](std::span<const std::byte>,
                             std::uint64_t length) -> Result<std::span<std::byte>> {
     if (length == bytes.size()) return bytes;
@@ -93,7 +93,7 @@ void BulkLane::fetch(BulkChunk part) {
   fetch.on_done = [this, chunk](const Result<void>& outcome) { ended(chunk, outcome); };
   const auto begun = peer.client->fetch(std::move(fetch));
   if (!begun) return tell(ChunkFetched{chunk, begun.error()});
-  flights_[chunk] = {std::move(part.room), key, *begun};
+  flights_[chunk] = {std::move(part.space), key, *begun};
 }
 
 // After the call of the client, or a call of its `cancel`, nothing is written to the memory.
@@ -116,7 +116,7 @@ void BulkLane::forget_idle() {
   std::erase_if(peers_, [&](const auto& each) {
     return each.second.client->fetches() == 0 && now - each.second.last_used > idle_peer_life;
   });
-  if (!peers_.empty()) idle_.arm(now + idle_look);
+  if (!peers_.empty()) idle_.arm(now + idle_check_interval);
 }
 
 void BulkLane::tell(Event event) {

@@ -30,7 +30,7 @@ struct BulkChunk {
   BulkTarget from;
   std::uint64_t offer = 0;
   std::uint64_t offset = 0;
-  BulkSpace room;
+  BulkSpace space;
 };
 
 class BulkLane {
@@ -55,7 +55,7 @@ class BulkLane {
     Time last_used;
   };
   struct Flight {
-    BulkSpace room;
+    BulkSpace space;
     PeerKey peer;
     BulkFetchId fetch;
   };

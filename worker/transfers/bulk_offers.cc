@@ -22,7 +22,7 @@ BulkOffers::Right BulkOffers::add(Time now, std::uint64_t offer, ProcessId reade
     tokens_.emplace(row.right.token, key);
   }
   row.last_used = now;
-  const auto [place, added] = offers_.try_emplace(offer, Offer{std::move(source), reader});
+  const auto [entry, added] = offers_.try_emplace(offer, Offer{std::move(source), reader});
   if (added) ++row.offers;
   return row.right;
 }

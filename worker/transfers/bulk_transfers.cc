@@ -112,13 +112,13 @@ void BulkTransfers::withdraw(std::uint64_t offer) {
   on_lane(0, [offer](BulkLane& lane) { lane.withdraw(offer); });
 }
 
-void BulkTransfers::fetch(const FetchBulk& command, Result<BulkSpace> room) {
+void BulkTransfers::fetch(const FetchBulk& command, Result<BulkSpace> space) {
   const auto right = bytes_of<32>(command.token);
   const auto seal = bytes_of<32>(command.key);
-  if (room && (!right || (!seal && !command.key.empty()))) {
-    room = failure(ErrorCode::corrupt, "the peer's token is invalid");
+  if (space && (!right || (!seal && !command.key.empty()))) {
+    space = failure(ErrorCode::corrupt, "the peer's token is invalid");
   }
-  if (!room) return tell_(ChunkFetched{command.chunk, room.error()});
+  if (!space) return tell_(ChunkFetched{command.chunk, space.error()});
   const auto least =
       std::min_element(lanes_.begin(), lanes_.end(),
                        [](const Lane& a, const Lane& b) { return a.chunks < b.chunks; });
@@ -130,7 +130,7 @@ void BulkTransfers::fetch(const FetchBulk& command, Result<BulkSpace> room) {
   part.from = {command.from.bulk, *right, seal};
   part.offer = command.offer;
   part.offset = command.offset;
-  part.room = std::move(*room);
+  part.space = std::move(*space);
   on_lane(index, [part = std::move(part)](BulkLane& lane) { lane.fetch(part); });
 }
 

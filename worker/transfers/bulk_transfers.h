@@ -36,8 +36,8 @@ class BulkTransfers {
 
   void offer(std::uint64_t offer, ProcessId reader, bool plain, Result<BulkSource> source);
   void withdraw(std::uint64_t offer);
-  // Reads into `room` until the command is complete or cancelled.
-  void fetch(const FetchBulk& command, Result<BulkSpace> room);
+  // Reads into `space` until the command is complete or cancelled.
+  void fetch(const FetchBulk& command, Result<BulkSpace> space);
   void cancel(std::uint64_t chunk);
   // Runs `check`, which may block on the disk, and delivers its result as PullFinished.
   void finish(std::uint64_t pull, std::function<Result<void>()> check);

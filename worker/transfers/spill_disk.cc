@@ -102,7 +102,8 @@ void SpillDisk::write(std::uint64_t file, std::vector<BulkSource> sources) {
     }
     const auto write_file = [&]() -> Result<std::vector<SpilledRun>> {
       if (auto made = make_private_dir(directory_); !made) return made.error();
-      if (auto room = check_disk_space(directory_, bytes, cap_percent_); !room) return room.error();
+      if (auto space = check_disk_space(directory_, bytes, cap_percent_); !space)
+        return space.error();
       return write_spill_file(path_in(directory_, file), values, stop_);
     };
     const auto runs = write_file();
@@ -121,13 +122,13 @@ void SpillDisk::write(std::uint64_t file, std::vector<BulkSource> sources) {
   MOBULA_CHECK(posted.ok(), "the core writes one file at a time");
 }
 
-void SpillDisk::read(const StartRestore& restore, BulkSpace room) {
-  const auto posted = reader_->loop().post([this, restore, room = std::move(room)] {
+void SpillDisk::read(const StartRestore& restore, BulkSpace space) {
+  const auto posted = reader_->loop().post([this, restore, space = std::move(space)] {
     if (!reading_) return;
     RestoreFinished finished;
     finished.restore = restore.restore;
     const auto read = read_spilled(path_in(directory_, restore.file),
-                                   {restore.file_offset, restore.checksum}, room.bytes);
+                                   {restore.file_offset, restore.checksum}, space.bytes);
     if (!read) {
       finished.failure = read.error();
       log_error("object {} cannot be read back: {}", restore.object.brief(), read.error().text);

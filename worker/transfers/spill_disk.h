@@ -37,7 +37,7 @@ class SpillDisk {
   SpillDisk& operator=(const SpillDisk&) = delete;
 
   void write(std::uint64_t file, std::vector<BulkSource> sources);
-  void read(const StartRestore& restore, BulkSpace room);
+  void read(const StartRestore& restore, BulkSpace space);
   void remove(std::uint64_t file);
 
  private:

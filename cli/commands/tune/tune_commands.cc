@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t status_rows = 20;
 
-tune::ExperimentPlace place_of(const CommandLine& line) {
+tune::ExperimentLocation location_of(const CommandLine& line) {
   return {line.tune.storage.empty() ? tune::default_storage() : line.tune.storage, line.tune.name};
 }
 
@@ -137,13 +137,13 @@ std::string explanation_page(const Json& explanation, bool is_colored) {
 }
 
 int show_status_of(const CommandLine& line) {
-  const auto place = place_of(line);
-  const auto status = experiment_document(place, status_rows);
+  const auto location = location_of(line);
+  const auto status = experiment_document(location, status_rows);
   if (!status || !line.watch || !for_people(line) || !output_is_screen()) {
     return print_document(status, line, status_page);
   }
   return watch_on_screen(line.watch_seconds, [&](const Screen&, char) {
-    const auto again = experiment_document(place, status_rows);
+    const auto again = experiment_document(location, status_rows);
     return again ? status_page(*again, colored(line)) : "mobula: " + again.error().text + "\n";
   });
 }
@@ -162,31 +162,32 @@ int list_trials(const CommandLine& line) {
   }
   filter.limit = static_cast<std::size_t>(line.tune.rows);
   filter.newest = filter.limit != 0;
-  return print_list(trials_document(place_of(line), filter), line, "trials");
+  return print_list(trials_document(location_of(line), filter), line, "trials");
 }
 
 }  // namespace
 
 int tune_command(const CommandLine& line) {
   const TuneFlags& flags = line.tune;
-  const auto place = place_of(line);
+  const auto location = location_of(line);
   if (flags.action == "list")
-    return print_list(experiments_document(place.storage), line, "experiments");
+    return print_list(experiments_document(location.storage), line, "experiments");
   if (flags.action == "status") return show_status_of(line);
   if (flags.action == "trials") return list_trials(line);
   if (flags.action == "best") {
-    return print_list(best_document(place, static_cast<std::size_t>(flags.count)), line, "trials");
+    return print_list(best_document(location, static_cast<std::size_t>(flags.count)), line,
+                      "trials");
   }
   if (flags.action == "show") {
-    return print_document(trial_document(place, flags.trial), line, trial_page);
+    return print_document(trial_document(location, flags.trial), line, trial_page);
   }
-  if (flags.action == "stop") return stop_experiment(place, flags);
-  if (flags.action == "resume") return resume_experiment(place);
-  if (flags.action == "replay") return replay_experiment(place, line);
-  if (flags.action == "plot") return write_plots(place, flags);
-  if (flags.action == "export") return export_experiment(place, flags);
-  if (flags.action == "import") return import_study(place, line);
-  return print_document(explanation_document(place, flags.trial), line, explanation_page);
+  if (flags.action == "stop") return stop_experiment(location, flags);
+  if (flags.action == "resume") return resume_experiment(location);
+  if (flags.action == "replay") return replay_experiment(location, line);
+  if (flags.action == "plot") return write_plots(location, flags);
+  if (flags.action == "export") return export_experiment(location, flags);
+  if (flags.action == "import") return import_study(location, line);
+  return print_document(explanation_document(location, flags.trial), line, explanation_page);
 }
 
 }  // namespace mobula::internal::cli

@@ -29,9 +29,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The command line of the program that ran the experiment.
-Result<std::vector<std::string>> recorded_command(const tune::ExperimentPlace& place,
+Result<std::vector<std::string>> recorded_command(const tune::ExperimentLocation& location,
                                                   const char* operation) {
-  auto reader = tune::ExperimentReader::open(place);
+  auto reader = tune::ExperimentReader::open(location);
   if (!reader) return reader.error();
   const auto experiment = reader->experiment();
   if (!experiment) return experiment.error();
@@ -46,21 +46,21 @@ Result<std::vector<std::string>> recorded_command(const tune::ExperimentPlace& p
   return failure(ErrorCode::not_found,
                  fmt::format("{} experiment '{}': the file records no command; start the program "
                              "yourself with Resume::required",
-                             operation, place.name));
+                             operation, location.name));
 }
 
 // Runs the program, whose `run` writes the result to a file in place of trials. The output of the
 // program is dropped.
 Result<Json> replayed_by(const std::vector<std::string>& words,
-                         const tune::ExperimentPlace& place) {
+                         const tune::ExperimentLocation& location) {
   std::string file = (std::filesystem::temp_directory_path() / "mobula-replay-XXXXXX").string();
   const Fd made(::mkstemp(file.data()));
   if (!made) return errno_failure("replay: create " + file, errno);
   deploy::Command command{.words = words};
   command.environment = {
-      {"MOBULA_TUNE_REPLAY", place.name},
+      {"MOBULA_TUNE_REPLAY", location.name},
       {"MOBULA_TUNE_REPLAY_FILE", file},
-      {"MOBULA_TUNE_STORAGE", std::filesystem::absolute(place.storage).string()}};
+      {"MOBULA_TUNE_STORAGE", std::filesystem::absolute(location.storage).string()}};
   const auto ended = deploy::run(std::move(command), {}, std::chrono::hours(1));
   Json result;
   {
@@ -73,14 +73,14 @@ Result<Json> replayed_by(const std::vector<std::string>& words,
   return failure(ErrorCode::unavailable,
                  fmt::format("replay experiment '{}': the program {} ended with code {} before the "
                              "experiment: {}",
-                             place.name, words.front(), ended->code,
+                             location.name, words.front(), ended->code,
                              ended->err.substr(0, ended->err.find('\n'))));
 }
 
 }  // namespace
 
-int stop_experiment(const tune::ExperimentPlace& place, const TuneFlags& flags) {
-  auto reader = tune::ExperimentReader::open(place);
+int stop_experiment(const tune::ExperimentLocation& location, const TuneFlags& flags) {
+  auto reader = tune::ExperimentReader::open(location);
   if (!reader) return complain(reader.error());
   std::optional<tune::TrialNumber> trial;
   if (flags.trial >= 0) {
@@ -91,45 +91,46 @@ int stop_experiment(const tune::ExperimentPlace& place, const TuneFlags& flags) 
     }
     trial = flags.trial;
   }
-  const std::string controller = tune::ExperimentLock::holder(place.lock_file());
+  const std::string controller = tune::ExperimentLock::holder(location.lock_file());
   if (controller.empty()) {
-    return print(fmt::format("No process runs experiment {}\n", printable(place.name)));
+    return print(fmt::format("No process runs experiment {}\n", printable(location.name)));
   }
-  if (auto done = tune::request_stop(place, trial); !done) return complain(done.error());
-  return print(
-      fmt::format("Requested the end of {}; {} ends it\n",
-                  trial ? fmt::format("trial {}", *trial) : "experiment " + printable(place.name),
-                  printable(controller)));
+  if (auto done = tune::request_stop(location, trial); !done) return complain(done.error());
+  return print(fmt::format(
+      "Requested the end of {}; {} ends it\n",
+      trial ? fmt::format("trial {}", *trial) : "experiment " + printable(location.name),
+      printable(controller)));
 }
 
-int resume_experiment(const tune::ExperimentPlace& place) {
-  const std::string controller = tune::ExperimentLock::holder(place.lock_file());
+int resume_experiment(const tune::ExperimentLocation& location) {
+  const std::string controller = tune::ExperimentLock::holder(location.lock_file());
   if (!controller.empty()) {
     return complain(failure(ErrorCode::already_exists,
                             fmt::format("resume experiment '{}': {} runs it; wait for its end, or "
                                         "stop it",
-                                        place.name, controller)));
+                                        location.name, controller)));
   }
-  auto recorded = recorded_command(place, "resume");
+  auto recorded = recorded_command(location, "resume");
   if (!recorded) return complain(recorded.error());
   std::vector<std::string>& words = *recorded;
-  const std::string storage = std::filesystem::absolute(place.storage).string();
-  ::setenv("MOBULA_TUNE_RESUME", place.name.c_str(), 1);
+  const std::string storage = std::filesystem::absolute(location.storage).string();
+  ::setenv("MOBULA_TUNE_RESUME", location.name.c_str(), 1);
   ::setenv("MOBULA_TUNE_STORAGE", storage.c_str(), 1);
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execvp(pointers.front(), pointers.data());
   return complain(
-      errno_failure(fmt::format("resume experiment '{}': run {}", place.name, words[0]), errno));
+      errno_failure(fmt::format("resume experiment '{}': run {}", location.name, words[0]), errno));
 }
 
-int replay_experiment(const tune::ExperimentPlace& place, const CommandLine& line) {
-  const auto words = recorded_command(place, "replay");
+int replay_experiment(const tune::ExperimentLocation& location, const CommandLine& line) {
+  const auto words = recorded_command(location, "replay");
   if (!words) return complain(words.error());
-  const auto result = replayed_by(*words, place);
+  const auto result = replayed_by(*words, location);
   if (!result) return complain(result.error());
-  Json document = {{"apiVersion", "mobula/v1"}, {"kind", "ExperimentReplay"}, {"name", place.name}};
+  Json document = {
+      {"apiVersion", "mobula/v1"}, {"kind", "ExperimentReplay"}, {"name", location.name}};
   document.update(*result);
   const std::int64_t differing = document["differing"].get<std::int64_t>();
   const int code = differing == 0 ? exit_done : exit_failed;

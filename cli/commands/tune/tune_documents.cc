@@ -14,7 +14,7 @@ namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using tune::ExperimentPlace;
+using tune::ExperimentLocation;
 using tune::ExperimentReader;
 using tune::StoredTrial;
 using tune::TrialNumber;
@@ -75,14 +75,14 @@ std::string state_of(const tune::StoredExperiment& experiment, const std::string
   return experiment.state == "running" && controller.empty() ? "interrupted" : experiment.state;
 }
 
-Result<Json> summary_of(ExperimentReader& reader, const ExperimentPlace& place) {
+Result<Json> summary_of(ExperimentReader& reader, const ExperimentLocation& location) {
   const auto experiment = reader.experiment();
   if (!experiment) return experiment.error();
   const auto counts = reader.counts();
   if (!counts) return counts.error();
   const auto best = reader.best(1);
   if (!best) return best.error();
-  const std::string controller = tune::ExperimentLock::holder(place.lock_file());
+  const std::string controller = tune::ExperimentLock::holder(location.lock_file());
   std::int64_t total = 0;
   Json by_state = Json::object();
   for (const auto& [state, count] : *counts) {
@@ -90,7 +90,7 @@ Result<Json> summary_of(ExperimentReader& reader, const ExperimentPlace& place) 
     by_state[std::string(tune::state_name(state))] = count;
   }
   const std::string state = state_of(*experiment, controller);
-  return Json{{"name", place.name},
+  return Json{{"name", location.name},
               {"state", state},
               {"reason", experiment->end_reason},
               {"trials", total},
@@ -103,7 +103,7 @@ Result<Json> summary_of(ExperimentReader& reader, const ExperimentPlace& place) 
               {"age_ms", span_ms(experiment->created_ms, 0)},
               {"seed", experiment->seed},
               {"controller", controller},
-              {"file", place.file()}};
+              {"file", location.file()}};
 }
 
 Json metrics_of(const tune::StoredMetrics& metrics) {
@@ -145,7 +145,7 @@ Json checkpoint_items(const std::vector<tune::StoredCheckpoint>& checkpoints) {
                      {"size_bytes", each.bytes},
                      {"score", json_of(each.score)},
                      {"refs", each.refs},
-                     {"directory", each.place}});
+                     {"directory", each.directory}});
   }
   return items;
 }
@@ -218,9 +218,9 @@ Json experiments_document(const std::string& storage) {
   Json list = document("ExperimentList");
   list["items"] = Json::array();
   for (const auto& name : tune::experiment_names(storage)) {
-    const ExperimentPlace place{storage, name};
-    auto reader = ExperimentReader::open(place);
-    auto summary = reader ? summary_of(*reader, place) : Result<Json>(reader.error());
+    const ExperimentLocation location{storage, name};
+    auto reader = ExperimentReader::open(location);
+    auto summary = reader ? summary_of(*reader, location) : Result<Json>(reader.error());
     if (!summary) {
       summary = Json{{"name", name}, {"state", "unreadable"}, {"reason", summary.error().text}};
     }
@@ -229,10 +229,10 @@ Json experiments_document(const std::string& storage) {
   return list;
 }
 
-Result<Json> experiment_document(const ExperimentPlace& place, std::size_t rows) {
-  auto reader = ExperimentReader::open(place);
+Result<Json> experiment_document(const ExperimentLocation& location, std::size_t rows) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return reader.error();
-  auto summary = summary_of(*reader, place);
+  auto summary = summary_of(*reader, location);
   if (!summary) return summary.error();
   std::vector<StoredTrial> shown;
   for (const auto state :
@@ -255,8 +255,8 @@ Result<Json> experiment_document(const ExperimentPlace& place, std::size_t rows)
   return status;
 }
 
-Result<Json> trials_document(const ExperimentPlace& place, const tune::TrialFilter& filter) {
-  auto reader = ExperimentReader::open(place);
+Result<Json> trials_document(const ExperimentLocation& location, const tune::TrialFilter& filter) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return reader.error();
   const auto trials = reader->trials(filter);
   if (!trials) return trials.error();
@@ -265,8 +265,8 @@ Result<Json> trials_document(const ExperimentPlace& place, const tune::TrialFilt
   return list;
 }
 
-Result<Json> best_document(const ExperimentPlace& place, std::size_t count) {
-  auto reader = ExperimentReader::open(place);
+Result<Json> best_document(const ExperimentLocation& location, std::size_t count) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return reader.error();
   const auto trials = reader->best(count);
   if (!trials) return trials.error();
@@ -275,8 +275,8 @@ Result<Json> best_document(const ExperimentPlace& place, std::size_t count) {
   return list;
 }
 
-Result<Json> trial_document(const ExperimentPlace& place, TrialNumber number) {
-  auto reader = ExperimentReader::open(place);
+Result<Json> trial_document(const ExperimentLocation& location, TrialNumber number) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return reader.error();
   const auto trial = reader->trial(number);
   if (!trial) return trial.error();
@@ -294,8 +294,8 @@ Result<Json> trial_document(const ExperimentPlace& place, TrialNumber number) {
   return shown;
 }
 
-Result<Json> explanation_document(const ExperimentPlace& place, TrialNumber number) {
-  auto reader = ExperimentReader::open(place);
+Result<Json> explanation_document(const ExperimentLocation& location, TrialNumber number) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return reader.error();
   const auto trial = reader->trial(number);
   if (!trial) return trial.error();
@@ -305,7 +305,7 @@ Result<Json> explanation_document(const ExperimentPlace& place, TrialNumber numb
   if (!standing) return standing.error();
   const auto experiment = reader->experiment();
   if (!experiment) return experiment.error();
-  const std::string controller = tune::ExperimentLock::holder(place.lock_file());
+  const std::string controller = tune::ExperimentLock::holder(location.lock_file());
   Json explanation = document("TrialExplanation");
   explanation["trial"] = number;
   explanation["state"] = tune::state_name(trial->state);

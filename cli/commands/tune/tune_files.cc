@@ -24,7 +24,7 @@
 namespace mobula::internal::cli {
 namespace {
 
-using tune::ExperimentPlace;
+using tune::ExperimentLocation;
 using tune::ExperimentReader;
 
 // A file that appears under its name when it is complete, or stdout for "-".
@@ -65,8 +65,9 @@ class OutputFile {
 };
 
 // The file appears under its name when it is complete.
-int export_study(ExperimentReader& reader, const ExperimentPlace& place, const TuneFlags& flags) {
-  const std::string path = flags.file.empty() ? place.name + ".db" : flags.file;
+int export_study(ExperimentReader& reader, const ExperimentLocation& location,
+                 const TuneFlags& flags) {
+  const std::string path = flags.file.empty() ? location.name + ".db" : flags.file;
   if (path == "-") {
     return complain(failure(ErrorCode::invalid_argument,
                             "export --output -: a study is an SQLite file; name a file"));
@@ -84,34 +85,35 @@ int export_study(ExperimentReader& reader, const ExperimentPlace& place, const T
 
 }  // namespace
 
-int write_plots(const ExperimentPlace& place, const TuneFlags& flags) {
-  auto reader = ExperimentReader::open(place);
+int write_plots(const ExperimentLocation& location, const TuneFlags& flags) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return complain(reader.error());
   const auto experiment = reader->experiment();
   if (!experiment) return complain(experiment.error());
-  const bool runs = !tune::ExperimentLock::holder(place.lock_file()).empty();
+  const bool runs = !tune::ExperimentLock::holder(location.lock_file()).empty();
   const std::string state =
       experiment->state == "running" && !runs ? "interrupted" : experiment->state;
   const auto model = tune::report_model_of(*reader, state);
   if (!model) return complain(model.error());
-  auto file = OutputFile::open(flags.file.empty() ? place.name + ".html" : flags.file);
+  auto file = OutputFile::open(flags.file.empty() ? location.name + ".html" : flags.file);
   if (!file) return complain(file.error());
   file->write(tune::report_page(*model));
   return file->finish();
 }
 
-int export_experiment(const ExperimentPlace& place, const TuneFlags& flags) {
-  auto reader = ExperimentReader::open(place);
+int export_experiment(const ExperimentLocation& location, const TuneFlags& flags) {
+  auto reader = ExperimentReader::open(location);
   if (!reader) return complain(reader.error());
   if (flags.format == "tensorboard") {
-    const std::string directory = flags.file.empty() ? place.name + "-tensorboard" : flags.file;
+    const std::string directory = flags.file.empty() ? location.name + "-tensorboard" : flags.file;
     if (auto done = tune::export_tensorboard(*reader, directory); !done) {
       return complain(done.error());
     }
     return print(fmt::format("Wrote {}\n", printable(directory)));
   }
-  if (flags.format == "optuna") return export_study(*reader, place, flags);
-  auto file = OutputFile::open(flags.file.empty() ? place.name + "." + flags.format : flags.file);
+  if (flags.format == "optuna") return export_study(*reader, location, flags);
+  auto file =
+      OutputFile::open(flags.file.empty() ? location.name + "." + flags.format : flags.file);
   if (!file) return complain(file.error());
   const auto sink = [&](std::string_view text) { return file->write(text); };
   const auto done = flags.format == "csv" ? tune::export_csv(*reader, sink)
@@ -120,9 +122,9 @@ int export_experiment(const ExperimentPlace& place, const TuneFlags& flags) {
   return file->finish();
 }
 
-int import_study(const ExperimentPlace& place, const CommandLine& line) {
+int import_study(const ExperimentLocation& location, const CommandLine& line) {
   const auto imported =
-      tune::import_optuna({.file = line.tune.file, .study = line.tune.study, .place = place});
+      tune::import_optuna({.file = line.tune.file, .study = line.tune.study, .location = location});
   if (!imported) return complain(imported.error());
   if (!for_people(line)) {
     return print({{"apiVersion", "mobula/v1"},

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "cli/command_line.h"
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 
 namespace mobula::internal::cli {
 
-int write_plots(const tune::ExperimentPlace& place, const TuneFlags& flags);
-int export_experiment(const tune::ExperimentPlace& place, const TuneFlags& flags);
-int import_study(const tune::ExperimentPlace& place, const CommandLine& line);
+int write_plots(const tune::ExperimentLocation& location, const TuneFlags& flags);
+int export_experiment(const tune::ExperimentLocation& location, const TuneFlags& flags);
+int import_study(const tune::ExperimentLocation& location, const CommandLine& line);
 
 }  // namespace mobula::internal::cli

@@ -110,15 +110,15 @@ void Actors::argument_ready(ObjectId object) {
 
 void Actors::create(ActorId actor) {
   ActorRow& row = rows_.at(actor);
-  if (row.asked || row.state == ActorState::dead) return;
+  if (row.requested || row.state == ActorState::dead) return;
   if (const ValueRecord* error = arguments_.error(row.spec.constructor)) {
     mark_constructor_argument.hit();
     row.construction_error = *error;
     row.construction_error.in_store = false;
     return died(actor);
   }
-  row.asked = true;
-  row.asked_after = releases_sent_;
+  row.requested = true;
+  row.requested_after = releases_sent_;
   CreateActor request{row.spec, row.fail_if_infeasible};
   request.spec.constructor = arguments_.sendable_constructor(row.spec.constructor);
   request.spec.owner = step_.process();
@@ -135,35 +135,35 @@ void Actors::watch(ActorId actor) {
 
 // True if the head found an actor whose last handle in this process was released after the request.
 // The head may then end the actor, so the request is repeated behind the release.
-bool Actors::asks_again(const FindActorReply& message) {
+bool Actors::repeats_query(const FindActorReply& message) {
   const auto* find = finds_.find(message.request);
   auto* wanted = message.wanted.empty() ? nullptr : rows_.find(message.wanted);
-  const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after
-                                    : find != nullptr ? find->asked_after
-                                                      : releases_sent_;
+  const std::uint64_t requested_after = wanted != nullptr ? wanted->requested_after
+                                        : find != nullptr ? find->requested_after
+                                                          : releases_sent_;
   const auto* released = released_.find(message.actor);
-  const bool is_stale = message.found && released != nullptr && *released > asked_after;
+  const bool is_stale = message.found && released != nullptr && *released > requested_after;
   if (is_stale && wanted != nullptr) {
     mark_found_ended.hit();
-    wanted->asked = false;
+    wanted->requested = false;
     create(message.wanted);
   } else if (is_stale) {
     mark_found_ended.hit();
-    on(AskHead{FindActor(find->question)});
+    on(QueryHead{FindActor(find->question)});
   } else {
     finds_.forget(message.request);
   }
   return is_stale;
 }
 
-void Actors::on(const AskHead& event) {
+void Actors::on(const QueryHead& event) {
   if (const auto* find = std::get_if<FindActor>(&event.question))
     finds_.remember(find->request, {*find, releases_sent_});
   step_.send_to_head(event.question);
 }
 
 void Actors::on(const FindActorReply& message) {
-  if (asks_again(message)) return;
+  if (repeats_query(message)) return;
   const bool is_abandoned = !message.wanted.empty() && !rows_.contains(message.wanted);
   if (!message.found || message.actor.empty() || message.actor == message.wanted)
     return step_.emit(HeadAnswered{message});
@@ -312,7 +312,7 @@ void Actors::advance(ActorId actor) {
     if (!next) return;
     const bool open = row->state == ActorState::alive && stream && !stream->ending &&
                       !stream->retires && !stream->try_at &&
-                      stream->in_flight.size() < stream->room;
+                      stream->in_flight.size() < stream->capacity;
     if (row->state == ActorState::dead) return fail_calls(actor);
     if (!open) return;
     if (port_.waits_again(next->task)) continue;
@@ -339,11 +339,11 @@ void Actors::end_wait_for_returns(ProcessId executor) {
   mark_sent_again.hit();
   const bool some_return = std::ranges::any_of(
       stream->returning, [](const ReturningCalls& each) { return !each.group; });
-  if (!some_return && std::exchange(stream->measure_room, false)) {
+  if (!some_return && std::exchange(stream->measure_capacity, false)) {
     const bool none = std::ranges::all_of(stream->in_flight, [&](const auto& each) {
       return port_.task_row(each.second).call.form->beside;
     });
-    stream->room = stream->in_flight.size() + (none ? 1 : 0);
+    stream->capacity = stream->in_flight.size() + (none ? 1 : 0);
     if (none) stream->try_at = step_.now() + step_.options().queue_full_backoff;
     streams_.watch(*stream);
   }
@@ -353,7 +353,7 @@ void Actors::end_wait_for_returns(ProcessId executor) {
 std::string Actors::why_nothing_leaves(const ActorRow& actor) const {
   const auto* stream = streams_.find(actor.executor);
   if (stream == nullptr) return "";
-  if (stream->try_at || stream->in_flight.size() >= stream->room) {
+  if (stream->try_at || stream->in_flight.size() >= stream->capacity) {
     return "the call queue of the actor is full, and it accepts no more calls from this process "
            "for now";
   }
@@ -445,8 +445,8 @@ void Actors::forget(ActorId actor) {
 void Actors::restate() {
   for (auto& [id, row] : rows_) {
     row.version = 0;
-    if (row.owned && row.asked && row.state != ActorState::dead) {
-      row.asked = false;
+    if (row.owned && row.requested && row.state != ActorState::dead) {
+      row.requested = false;
       create(id);
     } else if (row.watched) {
       step_.send_to_head(WatchActor{id, true});

@@ -24,8 +24,8 @@ struct ActorRow {
   ActorSpec spec;  // set if owned
   bool owned = false;
   bool detached = false;
-  bool asked = false;             // CreateActor was sent
-  std::uint64_t asked_after = 0;  // count of releases sent before CreateActor
+  bool requested = false;             // CreateActor was sent
+  std::uint64_t requested_after = 0;  // count of releases sent before CreateActor
   bool watched = false;
   bool fail_if_infeasible = false;
   std::size_t missing = 0;  // count of constructor arguments that are not ready
@@ -79,7 +79,7 @@ class Actors {
   // ---- user code --------------------------------------------------------------------------------
   void on(const SubmitActor& event);
   void on(const KillActor& event);
-  void on(const AskHead& event);
+  void on(const QueryHead& event);
   // This process got its first handle on the actor of another process.
   void watch(ActorId actor);
   // No handle is left in this process; for the owner, no handle is left in any process.
@@ -130,7 +130,7 @@ class Actors {
   auto order_of() const {
     return [this](TaskId task) { return port_.task_row(task).order; };
   }
-  bool asks_again(const FindActorReply& message);
+  bool repeats_query(const FindActorReply& message);
   void hold_found(const FindActorReply& message);
   void died(ActorId actor);
   void constructed(ActorRow& actor);
@@ -139,7 +139,7 @@ class Actors {
 
   struct Find {
     FindActor question;
-    std::uint64_t asked_after = 0;  // count of releases sent before it
+    std::uint64_t requested_after = 0;  // count of releases sent before it
   };
 
   StepContext& step_;

@@ -38,27 +38,27 @@ bool CompactQueue::fits(const TaskRow& row) {
 
 // ---- lines -------------------------------------------------------------------------------------
 
-CompactQueue::Place CompactQueue::append(BacklogLine& line, TaskId task) {
-  Place place = free_;
-  if (place != BacklogLine::none) {
-    free_ = at(place).next;
+CompactQueue::RowIndex CompactQueue::append(BacklogLine& line, TaskId task) {
+  RowIndex index = free_;
+  if (index != BacklogLine::none) {
+    free_ = at(index).next;
   } else {
-    place = unused_++;
-    if (place / rows_in_block == blocks_.size()) blocks_.push_back(std::make_unique<Block>());
+    index = unused_++;
+    if (index / rows_in_block == blocks_.size()) blocks_.push_back(std::make_unique<Block>());
   }
   ++rows_;
-  Small& small = at(place);
+  Small& small = at(index);
   small.task = task;
   small.next = BacklogLine::none;
-  (line.first == BacklogLine::none ? line.first : at(line.last).next) = place;
-  line.last = place;
+  (line.first == BacklogLine::none ? line.first : at(line.last).next) = index;
+  line.last = index;
   ++line.tasks;
-  return place;
+  return index;
 }
 
-void CompactQueue::free(Place place) {
-  at(place).next = free_;
-  free_ = place;
+void CompactQueue::free(RowIndex index) {
+  at(index).next = free_;
+  free_ = index;
   if (--rows_ > 0) return;
   // A long backlog returns its memory when it is empty.
   blocks_.clear();
@@ -69,8 +69,8 @@ void CompactQueue::free(Place place) {
 
 void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs,
                        std::int32_t wants) {
-  const Place place = append(line, task);
-  Small& small = at(place);
+  const RowIndex index = append(line, task);
+  Small& small = at(index);
   small.result = row.first_result;
   small.since = row.since;
   small.arguments = pack(*row.call.arguments);
@@ -79,7 +79,7 @@ void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::
   small.wants = wants;
   ++kinds_[small.kind].tasks;
   ++tasks_;
-  list(place);
+  list(index);
 }
 
 void CompactQueue::add_whole(BacklogLine& line, TaskId task) {
@@ -87,26 +87,26 @@ void CompactQueue::add_whole(BacklogLine& line, TaskId task) {
 }
 
 std::optional<CompactQueue::Next> CompactQueue::take_front(BacklogLine& line) {
-  const Place place = line.first;
-  if (place == BacklogLine::none) return std::nullopt;
-  // Places of successive tasks mostly follow each other.
-  const Place later = place + prefetched_ahead;
+  const RowIndex index = line.first;
+  if (index == BacklogLine::none) return std::nullopt;
+  // Rows of successive tasks are mostly adjacent.
+  const RowIndex later = index + prefetched_ahead;
   if (later < unused_ && !buckets_.empty())
     __builtin_prefetch(&buckets_[bucket_of(at(later).result)]);
-  Next next{at(place).task, std::nullopt};
-  if (at(place).kind != no_kind) next.whole = leave(place);
-  line.first = at(place).next;
+  Next next{at(index).task, std::nullopt};
+  if (at(index).kind != no_kind) next.whole = leave(index);
+  line.first = at(index).next;
   if (line.first == BacklogLine::none) line.last = BacklogLine::none;
-  free(place);
+  free(index);
   return next;
 }
 
-CompactQueue::Expanded CompactQueue::take(Place place) { return leave(place); }
+CompactQueue::Expanded CompactQueue::take(RowIndex index) { return leave(index); }
 
-CompactQueue::Expanded CompactQueue::leave(Place place) {
-  Small& small = at(place);
-  Expanded whole{small.task, look(place), small.result, small.refs, small.wants};
-  if (small.refs > 0) unlist(place);
+CompactQueue::Expanded CompactQueue::leave(RowIndex index) {
+  Small& small = at(index);
+  Expanded whole{small.task, row_at(index), small.result, small.refs, small.wants};
+  if (small.refs > 0) unlist(index);
   Kind& kind = kinds_[small.kind];
   if (--kind.tasks == 0) {
     kind = Kind();
@@ -147,8 +147,8 @@ std::uint32_t CompactQueue::kind_of(const TaskRow& row) {
   return number;
 }
 
-TaskRow CompactQueue::look(Place place) const {
-  const Small& small = at(place);
+TaskRow CompactQueue::row_at(RowIndex index) const {
+  const Small& small = at(index);
   TaskRow row = kinds_[small.kind].row;
   row.call.task = small.task;
   row.first_result = small.result;
@@ -206,64 +206,64 @@ std::size_t CompactQueue::bucket_of(ObjectId result) const {
   return static_cast<std::size_t>(hash >> 32) & (buckets_.size() - 1);
 }
 
-void CompactQueue::list(Place place) {
+void CompactQueue::list(RowIndex index) {
   if (2 * results_ >= buckets_.size())
     rehash(std::max<std::size_t>(rows_in_block, 2 * buckets_.size()));
-  Place& bucket = buckets_[bucket_of(at(place).result)];
-  at(place).next_here = bucket;
-  bucket = place;
+  RowIndex& bucket = buckets_[bucket_of(at(index).result)];
+  at(index).next_here = bucket;
+  bucket = index;
   ++results_;
 }
 
-void CompactQueue::unlist(Place place) {
-  Place* link = &buckets_[bucket_of(at(place).result)];
-  while (*link != place) link = &at(*link).next_here;
-  *link = at(place).next_here;
+void CompactQueue::unlist(RowIndex index) {
+  RowIndex* link = &buckets_[bucket_of(at(index).result)];
+  while (*link != index) link = &at(*link).next_here;
+  *link = at(index).next_here;
   --results_;
 }
 
 void CompactQueue::rehash(std::size_t buckets) {
-  std::vector<Place> before(buckets, BacklogLine::none);
+  std::vector<RowIndex> before(buckets, BacklogLine::none);
   before.swap(buckets_);
-  for (Place first : before) {
+  for (RowIndex first : before) {
     while (first != BacklogLine::none) {
       Small& small = at(first);
-      Place& bucket = buckets_[bucket_of(small.result)];
-      const Place next = std::exchange(small.next_here, bucket);
+      RowIndex& bucket = buckets_[bucket_of(small.result)];
+      const RowIndex next = std::exchange(small.next_here, bucket);
       bucket = std::exchange(first, next);
     }
   }
 }
 
-std::optional<CompactQueue::Place> CompactQueue::find(ObjectId result) const {
+std::optional<CompactQueue::RowIndex> CompactQueue::find(ObjectId result) const {
   if (results_ == 0) return std::nullopt;
-  Place place = buckets_[bucket_of(result)];
-  while (place != BacklogLine::none && at(place).result != result) place = at(place).next_here;
-  return place == BacklogLine::none ? std::nullopt : std::optional(place);
+  RowIndex index = buckets_[bucket_of(result)];
+  while (index != BacklogLine::none && at(index).result != result) index = at(index).next_here;
+  return index == BacklogLine::none ? std::nullopt : std::optional(index);
 }
 
 bool CompactQueue::retain(ObjectId result) {
-  const auto place = find(result);
-  if (place) ++at(*place).refs;
-  return place.has_value();
+  const auto index = find(result);
+  if (index) ++at(*index).refs;
+  return index.has_value();
 }
 
 bool CompactQueue::release(ObjectId result) {
-  const auto place = find(result);
-  if (place && --at(*place).refs == 0) unlist(*place);
-  return place.has_value();
+  const auto index = find(result);
+  if (index && --at(*index).refs == 0) unlist(*index);
+  return index.has_value();
 }
 
 bool CompactQueue::want(ObjectId result) {
-  const auto place = find(result);
-  if (place) ++at(*place).wants;
-  return place.has_value();
+  const auto index = find(result);
+  if (index) ++at(*index).wants;
+  return index.has_value();
 }
 
 bool CompactQueue::unwant(ObjectId result) {
-  const auto place = find(result);
-  if (place && at(*place).wants > 0) --at(*place).wants;
-  return place.has_value();
+  const auto index = find(result);
+  if (index && at(*index).wants > 0) --at(*index).wants;
+  return index.has_value();
 }
 
 }  // namespace mobula::internal::client

@@ -34,7 +34,7 @@ class CompactQueue {
     TaskId task;
     std::optional<Expanded> whole;
   };
-  using Place = std::uint32_t;
+  using RowIndex = std::uint32_t;
 
   CompactQueue() = default;
   CompactQueue(CompactQueue&&) = default;
@@ -50,8 +50,8 @@ class CompactQueue {
 
   std::optional<Next> take_front(BacklogLine& line);
   // Expands the task. Its position in the line remains, as for a task with rows.
-  Expanded take(Place place);
-  std::optional<Place> find(ObjectId result) const;
+  Expanded take(RowIndex index);
+  std::optional<RowIndex> find(ObjectId result) const;
   bool contains(ObjectId result) const { return find(result).has_value(); }
 
   // Add or remove a ref, or a waiting thread. False: no such result is in the backlog.
@@ -64,16 +64,16 @@ class CompactQueue {
   std::size_t tasks() const { return tasks_; }
   std::size_t results() const { return results_; }
   // The row that the expanded task would have.
-  TaskRow look(Place place) const;
-  const CallForm& form(Place place) const { return *kinds_[at(place).kind].row.call.form; }
-  TaskId parent(Place place) const { return kinds_[at(place).kind].row.parent; }
+  TaskRow row_at(RowIndex index) const;
+  const CallForm& form(RowIndex index) const { return *kinds_[at(index).kind].row.call.form; }
+  TaskId parent(RowIndex index) const { return kinds_[at(index).kind].row.parent; }
   // False: no compact task has this parent.
   bool may_have_children(TaskId parent) const;
-  // Calls visit(task, place, small) for each position in the line, first to last.
+  // Calls visit(task, index, small) for each row in the line, first to last.
   template <class Visit>
   void for_each(const BacklogLine& line, Visit visit) const {
-    for (Place place = line.first; place != BacklogLine::none; place = at(place).next) {
-      visit(at(place).task, place, at(place).kind != no_kind);
+    for (RowIndex index = line.first; index != BacklogLine::none; index = at(index).next) {
+      visit(at(index).task, index, at(index).kind != no_kind);
     }
   }
 
@@ -92,8 +92,8 @@ class CompactQueue {
     std::uint32_t kind = no_kind;  // no_kind: the task has rows
     std::int32_t refs = 0;
     std::int32_t wants = 0;
-    Place next = BacklogLine::none;       // next in its line, or next free row
-    Place next_here = BacklogLine::none;  // next in its bucket
+    RowIndex next = BacklogLine::none;       // next in its line, or next free row
+    RowIndex next_here = BacklogLine::none;  // next in its bucket
   };
   // A queued task may take 300 bytes of its owner, of which the user's ref takes 80.
   static_assert(sizeof(Small) <= 72);
@@ -104,28 +104,28 @@ class CompactQueue {
     std::uint32_t tasks = 0;
   };
 
-  Small& at(Place place) { return (*blocks_[place / rows_in_block])[place % rows_in_block]; }
-  const Small& at(Place place) const {
-    return (*blocks_[place / rows_in_block])[place % rows_in_block];
+  Small& at(RowIndex index) { return (*blocks_[index / rows_in_block])[index % rows_in_block]; }
+  const Small& at(RowIndex index) const {
+    return (*blocks_[index / rows_in_block])[index % rows_in_block];
   }
-  Place append(BacklogLine& line, TaskId task);
-  void free(Place place);
+  RowIndex append(BacklogLine& line, TaskId task);
+  void free(RowIndex index);
   std::uint32_t kind_of(const TaskRow& row);
-  Expanded leave(Place place);
+  Expanded leave(RowIndex index);
   std::size_t bucket_of(ObjectId result) const;
-  void list(Place place);
-  void unlist(Place place);
+  void list(RowIndex index);
+  void unlist(RowIndex index);
   void rehash(std::size_t buckets);
   static Packed pack(const Arguments& arguments);
   static Arguments unpack(const std::byte* packed);
 
   std::vector<std::unique_ptr<Block>> blocks_;
   std::size_t rows_ = 0;  // count of rows in use
-  Place unused_ = 0;      // first row that was never used
-  Place free_ = BacklogLine::none;
-  std::size_t tasks_ = 0;       // count of compact tasks
-  std::size_t results_ = 0;     // count of their results with refs
-  std::vector<Place> buckets_;  // heads of the hash chains of results; a power of two
+  RowIndex unused_ = 0;   // first row that was never used
+  RowIndex free_ = BacklogLine::none;
+  std::size_t tasks_ = 0;          // count of compact tasks
+  std::size_t results_ = 0;        // count of their results with refs
+  std::vector<RowIndex> buckets_;  // heads of the hash chains of results; a power of two
   std::vector<Kind> kinds_;
   std::vector<std::uint32_t> free_kinds_;
   std::array<std::uint32_t, kinds_to_compare> last_kinds_{};  // latest kinds, compared first

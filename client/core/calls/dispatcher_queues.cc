@@ -84,20 +84,20 @@ void Dispatcher::refill(ClassRow& demand) {
 
 void Dispatcher::expand_children(TaskId parent) {
   if (!backlog_.may_have_children(parent)) return;
-  std::vector<CompactQueue::Place> children;
+  std::vector<CompactQueue::RowIndex> children;
   for (const auto& [id, demand] : classes_) {
-    backlog_.for_each(demand.line, [&](TaskId, CompactQueue::Place place, bool small) {
-      if (small && backlog_.parent(place) == parent) children.push_back(place);
+    backlog_.for_each(demand.line, [&](TaskId, CompactQueue::RowIndex index, bool small) {
+      if (small && backlog_.parent(index) == parent) children.push_back(index);
     });
   }
-  for (const auto place : children) port_.add_rows(backlog_.take(place));
+  for (const auto index : children) port_.add_rows(backlog_.take(index));
 }
 
 void Dispatcher::expand_result(ObjectId result) {
-  const auto place = backlog_.find(result);
-  if (!place) return;
+  const auto index = backlog_.find(result);
+  if (!index) return;
   mark_whole_early.hit();
-  port_.add_rows(backlog_.take(*place));
+  port_.add_rows(backlog_.take(*index));
 }
 
 void Dispatcher::requeue(TaskId task, ClassId demand_class) {

@@ -136,7 +136,7 @@ void Dispatcher::preempt(const RecallSlot& message, StreamRow& stream) {
   TaskRow& row = port_.task_row(task);
   const bool may_end = row.retries_left != 0 && !row.cancelled;
   if (!may_end) mark_preemption_refused.hit();
-  if (!may_end || message.running == RunningTask::is_asked_about) {
+  if (!may_end || message.running == RunningTask::is_queried) {
     return step_.send_to_head(PreemptionAnswer{message.slot, may_end, row.call.form->name});
   }
   if (row.preempted) return;

@@ -6,8 +6,8 @@ FinishedTasks::Counts& FinishedTasks::counts_of(const CopyOnWrite<CallForm>& for
   if (last_counts_ != nullptr && last_form_.is_same(form)) return *last_counts_;
   auto at = counts_.find(form->name);
   if (at == counts_.end()) {
-    const bool room = counts_.size() < max_names;
-    at = counts_.try_emplace(room ? form->name : other_names).first;
+    const bool within = counts_.size() < max_names;
+    at = counts_.try_emplace(within ? form->name : other_names).first;
   }
   last_form_ = form;
   last_counts_ = &at->second;

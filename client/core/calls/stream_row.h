@@ -47,8 +47,8 @@ struct StreamRow {
   bool one_at_a_time = false;             // queued calls returned: none queues there until a reply
   std::uint64_t round = 1;                // see PushCall
   std::vector<ReturningCalls> returning;  // calls that the executor returns
-  std::size_t room = unlimited;           // limit of calls in flight, set after a rejection
-  bool measure_room = false;              // sets `room` when all have returned
+  std::size_t capacity = unlimited;       // limit of calls in flight, set after a rejection
+  bool measure_capacity = false;          // sets `capacity` when all have returned
   std::optional<Time> try_at;      // the executor rejected a single call: none is sent until then
   std::optional<Time> give_up_at;  // deadline for a broken connection while replies are due
   std::string rejection;           // why the executor rejected the last connection

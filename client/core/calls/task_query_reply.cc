@@ -10,7 +10,7 @@ namespace mobula::internal::client {
 
 namespace {
 
-const CoverageMark mark_asked("client.asked_about_its_tasks");
+const CoverageMark mark_queried("client.queried_about_tasks");
 
 constexpr std::size_t max_named_arguments = 8;
 constexpr std::size_t max_named_tensors = 256;
@@ -46,8 +46,8 @@ bool is_meant(const std::string& digits, TaskId task, std::uint32_t num_returns)
 
 class TaskReader {
  public:
-  TaskReader(const TaskSources& from, const TasksRequest& asked)
-      : from_(from), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
+  TaskReader(const TaskSources& from, const TasksRequest& query)
+      : from_(from), query_(query), limit_(std::min(query.limit, max_limit)) {}
 
   auto answer() {
     for (const auto& [id, row] : from_.tasks.all()) {
@@ -62,7 +62,7 @@ class TaskReader {
     collect(from_.ends.finished().finished(), finished_);
     count_ended();
     choose();
-    reply_.request = asked_.request;
+    reply_.request = query_.request;
     count_left_out();
     return std::move(reply_);
   }
@@ -72,16 +72,16 @@ class TaskReader {
   using Ended = std::vector<const EndedTask*>;
 
   bool wanted(TaskPhase phase, const std::string& name) const {
-    if (!asked_.name.empty() && asked_.name != name) return false;
-    return asked_.phases.empty() || std::ranges::find(asked_.phases, phase) != asked_.phases.end();
+    if (!query_.name.empty() && query_.name != name) return false;
+    return query_.phases.empty() || std::ranges::find(query_.phases, phase) != query_.phases.end();
   }
   bool meant(TaskId task, std::uint32_t num_returns) const {
-    return asked_.id.empty() || is_meant(asked_.id, task, num_returns);
+    return query_.id.empty() || is_meant(query_.id, task, num_returns);
   }
 
   // Successive tasks mostly share form and phase, so the lookup by name is cached.
   void count(const CallForm& form, TaskPhase phase) {
-    if (!asked_.id.empty()) return;
+    if (!query_.id.empty()) return;
     if (&form != counted_form_ || phase != counted_phase_) {
       counted_ = &counts_[{form.name, phase}];
       counted_form_ = &form;
@@ -107,30 +107,30 @@ class TaskReader {
   void collect_line(const ClassRow& demand) {
     std::uint64_t ahead = demand.queue.size();
     from_.dispatcher.compact().for_each(
-        demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
+        demand.line, [&](TaskId task, CompactQueue::RowIndex index, bool small) {
           const auto* row = small ? nullptr : from_.tasks.find(task);
           if (!small && (row == nullptr || row->state != TaskState::queued)) return;
           const std::uint64_t before = ahead++;
           if (!small) {
-            places_.insert(task, before);
+            positions_.insert(task, before);
             return;
           }
-          const CallForm& form = from_.dispatcher.compact().form(place);
+          const CallForm& form = from_.dispatcher.compact().form(index);
           if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns))
             return;
           count(form, TaskPhase::waits_for_slot);
           if (waiting_.size() < limit_) {
-            waiting_.emplace_back(task,
-                                  &looked_at_.emplace_back(from_.dispatcher.compact().look(place)));
-            places_.insert(task, before);
+            waiting_.emplace_back(
+                task, &expanded_.emplace_back(from_.dispatcher.compact().row_at(index)));
+            positions_.insert(task, before);
           } else {
-            ++not_looked_at_;
+            ++not_expanded_;
           }
         });
   }
 
   void count_ended() {
-    if (!asked_.id.empty()) return;
+    if (!query_.id.empty()) return;
     for (const auto& [name, counts] : from_.ends.finished().counts()) {
       if (counts.finished > 0 && wanted(TaskPhase::finished, name)) {
         counts_[{name, TaskPhase::finished}] += counts.finished;
@@ -149,15 +149,15 @@ class TaskReader {
     take(failed_, limit_);
     take(finished_, limit_);
   }
-  void take(const Unfinished& from, std::size_t room) {
+  void take(const Unfinished& from, std::size_t within) {
     for (const auto& [id, row] : from) {
-      if (reply_.tasks.size() >= room) return;
+      if (reply_.tasks.size() >= within) return;
       reply_.tasks.push_back(fact_of(id, *row));
     }
   }
-  void take(const Ended& from, std::size_t room) {
+  void take(const Ended& from, std::size_t within) {
     for (const EndedTask* each : from) {
-      if (reply_.tasks.size() >= room) return;
+      if (reply_.tasks.size() >= within) return;
       TaskFact fact = TaskEndLog::fact_of(*each, from_.now);
       error_bytes_ += each->error_bytes;
       if (error_bytes_ > max_answer_error_bytes) fact.error = {};
@@ -167,7 +167,7 @@ class TaskReader {
 
   void count_left_out() {
     std::uint64_t all =
-        sent_.size() + waiting_.size() + not_looked_at_ + failed_.size() + finished_.size();
+        sent_.size() + waiting_.size() + not_expanded_ + failed_.size() + finished_.size();
     std::uint64_t counted = 0;
     for (const auto& [key, count] : counts_) {
       reply_.counts.push_back({key.first, key.second, count});
@@ -195,7 +195,7 @@ class TaskReader {
       if (std::ranges::find(from_.blocked_on, result_id(id, i)) != from_.blocked_on.end())
         fact.awaited = true;
     }
-    if (!asked_.id.empty()) add_tensors(row, fact);
+    if (!query_.id.empty()) add_tensors(row, fact);
     switch (row.state) {
       case TaskState::waiting: tell_arguments(row, fact); break;
       case TaskState::queued: tell_queue(id, row, fact); break;
@@ -256,7 +256,7 @@ class TaskReader {
   }
 
   void tell_queue(TaskId id, const TaskRow& row, TaskFact& fact) {
-    fact.ahead = place_of(id);
+    fact.ahead = position_of(id);
     if (row.call.form->kind == CallKind::actor_call) {
       const auto* actor = from_.actors.find(row.call.form->actor);
       if (actor == nullptr) return;
@@ -285,9 +285,9 @@ class TaskReader {
     fact.waiting = stream->in_flight.size();
     if (gone_through_.insert(row.executor, true).second) {
       std::uint64_t ahead = 0;
-      for (const auto& [number, task] : stream->in_flight) places_.insert(task, ahead++);
+      for (const auto& [number, task] : stream->in_flight) positions_.insert(task, ahead++);
     }
-    const auto* ahead = places_.find(id);
+    const auto* ahead = positions_.find(id);
     fact.ahead = ahead == nullptr ? 0 : *ahead;
     if (row.preempted)
       fact.reason = "it is being ended for work of a higher priority, and runs again";
@@ -295,27 +295,27 @@ class TaskReader {
   }
 
   // Queue positions are computed once per reply, for queues here and for the streams of executors.
-  std::uint64_t place_of(TaskId id) {
+  std::uint64_t position_of(TaskId id) {
     if (!placed_) {
       placed_ = true;
-      const auto place = [&](const TaskQueue& queue) {
+      const auto add = [&](const TaskQueue& queue) {
         std::uint64_t ahead = 0;
-        for (const TaskId each : queue) places_.insert(each, ahead++);
+        for (const TaskId each : queue) positions_.insert(each, ahead++);
       };
-      for (const auto& [key, row] : from_.dispatcher.classes()) place(row.queue);
-      for (const auto& [key, row] : from_.actors.all()) row.queue.for_each_group(place);
+      for (const auto& [key, row] : from_.dispatcher.classes()) add(row.queue);
+      for (const auto& [key, row] : from_.actors.all()) row.queue.for_each_group(add);
     }
-    const auto* place = places_.find(id);
-    return place == nullptr ? 0 : *place;
+    const auto* index = positions_.find(id);
+    return index == nullptr ? 0 : *index;
   }
 
   const TaskSources& from_;
-  const TasksRequest& asked_;
+  const TasksRequest& query_;
   const std::uint64_t limit_;
   Unfinished sent_;
   Unfinished waiting_;
-  std::deque<TaskRow> looked_at_;  // rows built for compact tasks
-  std::uint64_t not_looked_at_ = 0;
+  std::deque<TaskRow> expanded_;  // rows built for compact tasks
+  std::uint64_t not_expanded_ = 0;
   Ended failed_;
   Ended finished_;
   Table<TaskId, bool> seen_;
@@ -325,13 +325,13 @@ class TaskReader {
   std::uint64_t* counted_ = nullptr;
   bool placed_ = false;
   Table<ProcessId, bool> gone_through_;  // executors whose streams have positions already
-  Table<TaskId, std::uint64_t> places_;
+  Table<TaskId, std::uint64_t> positions_;
   std::int64_t error_bytes_ = 0;
   TasksReply reply_;
 };
 
 TasksReply tasks_reply(const TasksRequest& request, const TaskSources& from) {
-  mark_asked.hit();
+  mark_queried.hit();
   return TaskReader(from, request).answer();
 }
 

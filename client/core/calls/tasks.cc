@@ -17,7 +17,7 @@ const CoverageMark mark_exception_retry("client.task_retried_after_an_exception"
 const CoverageMark mark_memory("client.task_waits_after_it_was_ended_for_memory");
 const CoverageMark mark_exhausted("client.task_out_of_retries");
 const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_left");
-const CoverageMark mark_no_room("client.an_actor_had_no_room_for_a_call");
+const CoverageMark mark_queue_full("client.actor_queue_was_full");
 const CoverageMark mark_preempted("client.task_preempted");
 
 // True if the row differs from that of a new result in its counts of refs and wants alone.
@@ -439,7 +439,7 @@ void Tasks::on(ProcessId executor, CallReply&& message) {
   ends_.replied({executor, stream.endpoint.node, message.run_time, message.pid});
   streams_.remove_call(stream, message.number);
   stream.one_at_a_time = false;
-  if (stream.room != StreamRow::unlimited) ++stream.room;
+  if (stream.capacity != StreamRow::unlimited) ++stream.capacity;
   if (!stream.actor.empty() && !message.lost.empty()) {
     const CallForm& form = *rows_.at(task).call.form;
     const auto* actor = actors_.find(stream.actor);
@@ -489,7 +489,7 @@ void Tasks::on(ProcessId executor, CallReply&& message) {
   objects_.hold_contents({executor, message.number}, contents);
   actors_.end_wait_for_returns(executor);
   const auto* now = streams_.find(executor);
-  if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);
+  if (now != nullptr && now->capacity != StreamRow::unlimited) actors_.advance(now->actor);
 }
 
 // The executor returned the call because arguments could not be read there. If the bytes are lost,
@@ -533,9 +533,9 @@ void Tasks::on(ProcessId executor, CallReturned message) {
   const TaskId task = *found;
   streams_.remove_call(stream, message.number);
   stream.one_at_a_time = true;
-  if (message.no_room && !stream.actor.empty()) {
-    mark_no_room.hit();
-    stream.measure_room = true;
+  if (message.queue_full && !stream.actor.empty()) {
+    mark_queue_full.hit();
+    stream.measure_capacity = true;
     stream.begin_round(message.number, std::nullopt);
   }
   requeue(task);

@@ -101,7 +101,7 @@ void ObjectRefs::put_off_hold(ObjectId object, ObjectRow& row) {
 void ObjectRefs::hold_now(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr || row->hold != HoldState::put_off) return;
-  row->hold = HoldState::asked;
+  row->hold = HoldState::requested;
   step_.send_to_agent(HoldObjectRequest{ref_of(object)});
 }
 
@@ -155,9 +155,9 @@ void ObjectRefs::hold_contents(UnclaimedReplies::Reply reply, const RefRecords& 
   for (const auto& ref : refs) {
     const auto* row = rows_.find(ref.object);
     const bool put_off = row && !row->owned && row->hold == HoldState::put_off;
-    const bool asked = row && !row->owned && row->hold == HoldState::asked;
+    const bool requested = row && !row->owned && row->hold == HoldState::requested;
     reply.held = reply.held || !put_off;
-    if (put_off || asked) missing.push_back(ref.object);
+    if (put_off || requested) missing.push_back(ref.object);
   }
   streams_.claim(reply, std::move(missing));
 }

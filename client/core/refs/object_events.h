@@ -26,16 +26,16 @@ struct PutInline {
 // Reserves memory in the node's store for a value that a thread of this process will write. Of a
 // put, this process is the owner, and the caller gets one ref. Of a result, the caller of the
 // running call is the owner.
-struct ReserveRoom {
+struct ReserveSpace {
   ObjectId object;
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
   MOBULA_FIELDS(object, size_bytes, owner, home);
-  friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
+  friend bool operator==(const ReserveSpace&, const ReserveSpace&) = default;
 };
 
-// The thread does not write the value: its task was cancelled before the reply to ReserveRoom.
+// The thread does not write the value: its task was cancelled before the reply to ReserveSpace.
 struct AbandonWrite {
   ObjectId object;
   MOBULA_FIELDS(object);
@@ -50,7 +50,7 @@ struct ValueWritten {
   friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
 };
 
-// This process cannot read the value that RoomMade requires it to copy.
+// This process cannot read the value that SpaceReserved requires it to copy.
 struct ValueUnreadable {
   ObjectId object;
   MOBULA_FIELDS(object);

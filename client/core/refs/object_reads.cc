@@ -30,7 +30,7 @@ std::optional<Failure> why_unread(const ObjectRow& row) {
 
 void ObjectRefs::on(const HoldObjectReply& message) {
   auto* row = rows_.find(message.object);
-  if (row && !row->owned && row->hold == HoldState::asked) row->hold = HoldState::confirmed;
+  if (row && !row->owned && row->hold == HoldState::requested) row->hold = HoldState::confirmed;
   changed(message.object);
   streams_.ref_settled(message.object, true);
 }
@@ -52,13 +52,13 @@ void ObjectRefs::on(const FetchObjectReply& message) {
   const bool first = !row->ready;
   row->ready = true;
   row->readable = true;
-  row->reading.edit().place = message.place;
-  row->reading.edit().place_fetch = message.fetch;
-  row->return_asked = false;
+  row->reading.edit().location = message.location;
+  row->reading.edit().location_fetch = message.fetch;
+  row->return_requested = false;
   ValueRecord& value = row->value.edit();
   value.in_store = true;
   value.is_error = message.is_error;
-  value.size_bytes = message.place.size_bytes;
+  value.size_bytes = message.location.size_bytes;
   value.location = step_.node();
   value.contained = message.contained;
   changed(message.object);
@@ -69,12 +69,13 @@ void ObjectRefs::on(const FetchObjectReply& message) {
 
 void ObjectRefs::on(const UnpinRequest& message) {
   auto* row = rows_.find(message.object);
-  const bool has_it = row != nullptr && row->readable && row->reading->place_fetch == message.fetch;
+  const bool has_it =
+      row != nullptr && row->readable && row->reading->location_fetch == message.fetch;
   if (has_it && row->wants > 0) {
-    row->return_asked = true;
+    row->return_requested = true;
     return;
   }
-  if (has_it && message.fetch != 0) return return_place(message.object, *row);
+  if (has_it && message.fetch != 0) return return_location(message.object, *row);
   // This process may keep reading a value that it wrote through another fetch, but cannot find it
   // there again.
   if (row != nullptr && message.fetch == 0) row->written = false;
@@ -147,10 +148,10 @@ void ObjectRefs::reconstruct(ObjectId object, const std::string& cause) {
 void ObjectRefs::lose_store() {
   std::vector<ObjectId> lost, unused, doubted;
   for (auto& [object, row] : rows_) {
-    row.fetching = row.return_asked = false;
-    if (!row.reading.is_empty()) row.reading.edit().place_fetch = 0;
+    row.fetching = row.return_requested = false;
+    if (!row.reading.is_empty()) row.reading.edit().location_fetch = 0;
     if (!row.owned) {
-      if (row.hold == HoldState::asked || row.hold == HoldState::confirmed) {
+      if (row.hold == HoldState::requested || row.hold == HoldState::confirmed) {
         row.hold = HoldState::none;
         ensure_hold(object, row);
       }
@@ -169,7 +170,7 @@ void ObjectRefs::lose_store() {
   for (auto& [object, write] : writes_) {
     if (write.owner == step_.process()) write.home = step_.node();
     write.there.reset();
-    write.lost = !write.escaping && write.place.slab != 0;
+    write.lost = !write.escaping && write.location.slab != 0;
     if (!write.lost) step_.send_to_agent(ReserveObjectRequest{object, write.size_bytes});
   }
   for (const ObjectId object : lost) {
@@ -226,7 +227,8 @@ bool ObjectRefs::refers_to(ObjectId object) const {
 bool ObjectRefs::holds_unconfirmed(const RefRecords& refs) const {
   return std::ranges::any_of(refs, [&](const RefRecord& ref) {
     const auto* row = rows_.find(ref.object);
-    return row && !row->owned && (row->refs > 0 || row->pins > 0) && row->hold == HoldState::asked;
+    return row && !row->owned && (row->refs > 0 || row->pins > 0) &&
+           row->hold == HoldState::requested;
   });
 }
 

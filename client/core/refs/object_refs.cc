@@ -9,7 +9,7 @@ namespace {
 
 const CoverageMark mark_discarded("client.result_nobody_wants");
 const CoverageMark mark_escaped_pending("client.pending_object_escaped");
-const CoverageMark mark_returned("client.place_returned");
+const CoverageMark mark_returned("client.unpinned");
 
 // Row shown for a result that has no row.
 const ObjectRow& pending_result() {
@@ -75,7 +75,7 @@ void ObjectRefs::ensure_hold(ObjectId object, ObjectRow& row) {
   const bool lent =
       !replying_actor_.empty() && row.ref->owner == replying_actor_ && !row.ref->tensor.is_empty();
   if (lent) return put_off_hold(object, row);
-  row.hold = HoldState::asked;
+  row.hold = HoldState::requested;
   step_.send_to_agent(HoldObjectRequest{ref_of(object)});
 }
 
@@ -167,7 +167,7 @@ void ObjectRefs::drop_one(ObjectId object) {
   if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing || row->passed_on) return;
   if (!row->owned) {
     const bool put_off = row->hold == HoldState::put_off;
-    const bool unconfirmed = row->hold == HoldState::asked || put_off;
+    const bool unconfirmed = row->hold == HoldState::requested || put_off;
     if (row->hold != HoldState::none && !put_off) step_.send_to_agent(ReleaseObject{object});
     const ActorId actor = row->actor();
     erase_object(object);
@@ -194,7 +194,7 @@ void ObjectRefs::erase_object(ObjectId object) {
   const ObjectRow row = rows_.take(object);
   if (row.position && !row.owned) reads_.note_left(object);
   if (row.lent || row.unsaid) borrows_.erase(object);
-  if (row.readable) step_.emit(DropPlace{object, row.reading->place});
+  if (row.readable) step_.emit(DropLocation{object, row.reading->location});
   if (row.is_kept_tensor()) step_.emit(TensorUnneeded{object});
   if (row.ready && row.is_inline()) {
     for (const auto& ref : row.value->contained) unpin(ref.object);
@@ -207,7 +207,7 @@ void ObjectRefs::fetch(ObjectId object, ObjectRow& row, bool argument) {
   if (row.readable || row.fetching) return;
   row.fetching = true;
   row.forget_failure();
-  if (!row.owned && row.hold != HoldState::confirmed) row.hold = HoldState::asked;
+  if (!row.owned && row.hold != HoldState::confirmed) row.hold = HoldState::requested;
   const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
   step_.send_to_agent(FetchObjectRequest{ref_of(object), row.ready ? row.value->location : NodeId(),
                                          number, argument});
@@ -215,11 +215,11 @@ void ObjectRefs::fetch(ObjectId object, ObjectRow& row, bool argument) {
 
 // No thread of this process reads the bytes, so they may leave memory. A later reader fetches them
 // again.
-void ObjectRefs::return_place(ObjectId object, ObjectRow& row) {
+void ObjectRefs::return_location(ObjectId object, ObjectRow& row) {
   mark_returned.hit();
-  row.readable = row.written = row.return_asked = false;
-  step_.emit(DropPlace{object, row.reading->place});
-  step_.send_to_agent(UnpinReply{object, row.reading->place_fetch});
+  row.readable = row.written = row.return_requested = false;
+  step_.emit(DropLocation{object, row.reading->location});
+  step_.send_to_agent(UnpinReply{object, row.reading->location_fetch});
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ bool ObjectRefs::want_quietly(ObjectId object) {
 bool ObjectRefs::unwant_quietly(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr) return port_.compact().unwant(object);
-  if (row->wants == 0 || (row->wants == 1 && row->return_asked)) return false;
+  if (row->wants == 0 || (row->wants == 1 && row->return_requested)) return false;
   --row->wants;
   return true;
 }
@@ -356,7 +356,7 @@ void ObjectRefs::on(const UnwantObject& event) {
   auto* row = rows_.find(event.object);
   if (row == nullptr) return void(port_.compact().unwant(event.object));
   if (row->wants == 0) return;
-  if (--row->wants == 0 && row->return_asked) return_place(event.object, *row);
+  if (--row->wants == 0 && row->return_requested) return_location(event.object, *row);
 }
 
 }  // namespace mobula::internal::client

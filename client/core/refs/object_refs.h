@@ -62,7 +62,7 @@ class ObjectRefs {
   // ----------------------------------------------------------------
   void on(PutInline& event);
   void on(const KeepTensor& event);
-  void on(const ReserveRoom& event);
+  void on(const ReserveSpace& event);
   void on(const AbandonWrite& event);
   void on(const ValueWritten& event);
   void on(const ValueUnreadable& event);
@@ -166,7 +166,7 @@ class ObjectRefs {
   void drop_if_unused(ObjectId object);
   void drop_one(ObjectId object);
   void erase_object(ObjectId object);
-  void return_place(ObjectId object, ObjectRow& row);
+  void return_location(ObjectId object, ObjectRow& row);
   void reconstruct(ObjectId object, const std::string& cause);
   void end_doubt(ObjectId object);
 

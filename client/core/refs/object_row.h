@@ -15,13 +15,13 @@ namespace mobula::internal::client {
 
 // put_off: deferred. The process that passed the ref keeps its own hold until this one reports that
 // it may release it.
-enum class HoldState : std::uint8_t { none, asked, confirmed, put_off };
+enum class HoldState : std::uint8_t { none, requested, confirmed, put_off };
 
 // Location at which this process reads the bytes of a stored value.
 struct Reading {
-  std::uint64_t fetch = 0;        // number of the latest fetch
-  std::uint64_t place_fetch = 0;  // fetch that made `place` readable
-  SlabRange place;
+  std::uint64_t fetch = 0;           // number of the latest fetch
+  std::uint64_t location_fetch = 0;  // fetch that made `location` readable
+  SlabRange location;
   std::optional<Failure> failure;  // failure of the latest fetch; a new want retries
 };
 
@@ -43,7 +43,7 @@ struct ObjectRow {
   bool storing : 1 = false;   // a value is being written into the store
   bool fetching : 1 = false;
   bool readable : 1 = false;          // at the location in `reading`
-  bool return_asked : 1 = false;      // readable: the agent awaits the location after the last view
+  bool return_requested : 1 = false;  // readable: the agent awaits the location after the last view
   bool written : 1 = false;           // owned: this process wrote it there, and has it mapped
   bool lent : 1 = false;              // borrowed by running calls, see BorrowRow
   bool passed_on : 1 = false;         // while lent: this process may have passed it on
@@ -88,10 +88,10 @@ struct WriteRow {
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
-  bool escaping = false;   // the value of an own object, not of a thread
-  SlabRange place = {};    // location that the agent returned
-  SlabRange copy_of = {};  // if escaping: location of the value in the store of a dead agent
-  bool lost = false;       // the agent that returned `place` to a thread died since
+  bool escaping = false;    // the value of an own object, not of a thread
+  SlabRange location = {};  // location that the agent returned
+  SlabRange copy_of = {};   // if escaping: location of the value in the store of a dead agent
+  bool lost = false;        // the agent that returned `location` to a thread died since
   std::optional<Failure> there = {};  // already on this node: reported once the owner holds it
   std::optional<Time> retry_at;       // if escaping: the store was full
 };

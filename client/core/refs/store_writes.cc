@@ -7,7 +7,7 @@ namespace {
 
 const CoverageMark mark_stored_again("client.value_stored_again_for_a_new_agent");
 const CoverageMark mark_stored_before("client.value_stored_by_an_earlier_attempt");
-const CoverageMark mark_abandoned("client.write_abandoned_before_it_had_a_place");
+const CoverageMark mark_abandoned("client.write_abandoned_before_location");
 const CoverageMark mark_store_retry("client.escaped_value_found_store_full");
 
 }  // namespace
@@ -33,14 +33,14 @@ void ObjectRefs::store_again(ObjectId object, ObjectRow& row) {
                              .owner = step_.process(),
                              .home = step_.node(),
                              .escaping = true,
-                             .copy_of = row.reading->place,
+                             .copy_of = row.reading->location,
                              .retry_at = {}};
   step_.send_to_agent(ReserveObjectRequest{object, row.value->size_bytes});
   const auto contained = row.value->contained;
   for (const auto& ref : contained) pin(ref);
 }
 
-void ObjectRefs::on(const ReserveRoom& event) {
+void ObjectRefs::on(const ReserveSpace& event) {
   writes_[event.object] = WriteRow{.size_bytes = event.size_bytes,
                                    .owner = event.owner,
                                    .home = event.home,
@@ -61,7 +61,7 @@ void ObjectRefs::on(const AbandonWrite& event) {
 void ObjectRefs::on(const ReserveObjectReply& message) {
   auto* write = writes_.find(message.object);
   if (write == nullptr) return;
-  write->place = message.failure ? SlabRange{} : message.place;
+  write->location = message.failure ? SlabRange{} : message.location;
   if (message.failure && message.failure->code == ErrorCode::already_exists) {
     // An earlier attempt stored the value, perhaps for a home that died since. The present home
     // must accept it before its existence is reported.
@@ -71,7 +71,7 @@ void ObjectRefs::on(const ReserveObjectReply& message) {
         SealObjectRequest{message.object, write->owner, write->home, false, {}});
   }
   if (!write->escaping) {
-    step_.emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
+    step_.emit(SpaceReserved{message.object, message.location, {}, {}, false, message.failure, {}});
     if (message.failure) writes_.erase(message.object);
     return;
   }
@@ -81,8 +81,8 @@ void ObjectRefs::on(const ReserveObjectReply& message) {
     return write_retries_.add(*write->retry_at, message.object);
   }
   const ObjectRow& row = rows_.at(message.object);
-  step_.emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,
-                      row.value->is_error, std::nullopt, write->copy_of});
+  step_.emit(SpaceReserved{message.object, message.location, row.value->bytes, row.value->contained,
+                           row.value->is_error, std::nullopt, write->copy_of});
 }
 
 void ObjectRefs::on(const ValueWritten& event) {
@@ -107,7 +107,7 @@ void ObjectRefs::on(const ValueWritten& event) {
   value.contained = event.contained;
   ObjectRow& row = own(event.object, TaskId());
   row.written = true;
-  row.reading.edit().place = write.place;
+  row.reading.edit().location = write.location;
   complete(event.object, std::move(value));
   if (write.lost && !row.is_kept_tensor()) store_again(event.object, rows_.at(event.object));
   if (write.lost)
@@ -132,7 +132,7 @@ void ObjectRefs::on(const SealObjectReply& message) {
   const WriteRow done = *write;
   writes_.erase(message.object);
   if (!done.escaping) {
-    if (done.there) step_.emit(RoomMade{message.object, {}, {}, {}, false, done.there, {}});
+    if (done.there) step_.emit(SpaceReserved{message.object, {}, {}, {}, false, done.there, {}});
     return step_.emit(ValueSealed{message.object});
   }
   auto* row = rows_.find(message.object);
@@ -142,7 +142,7 @@ void ObjectRefs::on(const SealObjectReply& message) {
   row->value.edit().location = step_.node();
   changed(message.object);  // a call may wait to leave until it is stored
   const bool copied = done.copy_of.slab != 0;
-  if (copied && !row->readable) row->reading.edit().place = done.place;
+  if (copied && !row->readable) row->reading.edit().location = done.location;
   const auto contained = copied ? row->value->contained : RefRecords{};
   if (copied && row->wants > 0 && !row->readable) fetch(message.object, *row);
   drop_if_unused(message.object);

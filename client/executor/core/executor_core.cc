@@ -16,7 +16,7 @@ const CoverageMark mark_cancel_running("executor.cancelled_while_running");
 const CoverageMark mark_forced("executor.forced_cancel");
 const CoverageMark mark_handed_back("executor.queue_handed_back");
 const CoverageMark mark_lent("executor.lent_its_cpu");
-const CoverageMark mark_no_room("executor.handed_back_for_want_of_room");
+const CoverageMark mark_store_full("executor.returned_because_store_full");
 const CoverageMark mark_argument_lost("executor.argument_lost");
 const CoverageMark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
 const CoverageMark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
@@ -63,7 +63,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   tell_started();
   update_lending();
   update_residence();
-  ask_for_release();
+  request_release();
   cut_calls();
   try_leave();
   caller_deadlines_.settle([this](ProcessId id) { return callers_.find(id); },
@@ -170,14 +170,14 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
     queued->ready = true;
     return;
   }
-  const bool no_room = event.failure->code == ErrorCode::resource_exhausted;
+  const bool store_full = event.failure->code == ErrorCode::resource_exhausted;
   const CallRow row = std::move(*queued);
   groups_.unqueued(row.group);
   queue_.erase(event.token);
   // Other calls of this executor use the memory: the call may run elsewhere, or here after they
   // end.
-  if (no_room && !is_actor() && !(running_.empty() && queue_.empty())) {
-    mark_no_room.hit();
+  if (store_full && !is_actor() && !(running_.empty() && queue_.empty())) {
+    mark_store_full.hit();
     return hand_back(row, "");
   }
   mark_argument_lost.hit();
@@ -190,7 +190,7 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   // cause.
   if (is_actor()) answer.lost.insert(answer.lost.end(), event.unread.begin(), event.unread.end());
   answer.results.push_back(error_value(
-      no_room ? ErrorKind::store_full : ErrorKind::object_lost,
+      store_full ? ErrorKind::store_full : ErrorKind::object_lost,
       "an argument of " + row.call.form->name + " cannot be read: " + event.failure->text,
       row.call));
   const bool to_be_sent_again = !answer.lost.empty();

@@ -94,7 +94,7 @@ class ExecutorCore {
   void on(const ArgumentsFetched& event);
   void on(CallFinished& event);
   void on(const CallBlocked& event);
-  void on(const EndAsked& event);
+  void on(const EndRequested& event);
   void on(const Tick& event);
   void on(const Evacuated&) { evacuation_ = Evacuation::over; }
   void on(const ResultsHeld& event);
@@ -132,7 +132,7 @@ class ExecutorCore {
   void say(ProcessId caller, ExecutorMessage message);
   void release_name();
   void name_released();
-  void ask_for_release();
+  void request_release();
   void leave_when_done(EndKind kind);
   void say_farewell();
   void try_leave();
@@ -186,18 +186,18 @@ class ExecutorCore {
   std::uint64_t cut_calls_ = 0;    // count of calls that did not end despite this
   Time destroy_by_;                // being_destroyed: end of the wait for the destructor
   bool hurries_ = false;           // the job has ended: only destructors are awaited
-  enum class Submitted { unknown, asked, pending, done };
+  enum class Submitted { unknown, requested, pending, done };
   Submitted submitted_ = Submitted::unknown;  // state of the calls that this process has submitted
   SubmittedPending pending_;                  // the latest reply
   std::optional<Time> release_at_;            // pending: time to release the slot's resources
-  enum class Evacuation { due, asked, over };
+  enum class Evacuation { due, requested, over };
   Evacuation evacuation_ = Evacuation::due;  // state of the evacuation before a planned exit
   Time evacuate_by_;
   bool left_ = false;
   // Set while the head takes the name from an actor that called exit_actor.
   struct NameRelease {
     Time until;
-    Time ask_at;  // time of the next request
+    Time request_at;  // time of the next request
   };
   std::optional<NameRelease> name_release_;
   std::vector<std::pair<ProcessId, CallReply>> withheld_;  // replies until then

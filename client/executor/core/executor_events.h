@@ -83,12 +83,12 @@ struct CallBlocked {
   MOBULA_FIELDS(token, on);
   friend bool operator==(const CallBlocked&, const CallBlocked&) = default;
 };
-struct EndAsked {
+struct EndRequested {
   bool graceful = true;
   bool stores = false;   // held results are moved elsewhere first, even if not graceful
   bool orderly = false;  // if not graceful: the actor is destroyed and exit handlers run
   MOBULA_FIELDS(graceful, stores, orderly);
-  friend bool operator==(const EndAsked&, const EndAsked&) = default;
+  friend bool operator==(const EndRequested&, const EndRequested&) = default;
 };
 struct Tick {
   MOBULA_FIELDS();
@@ -134,7 +134,7 @@ struct ShareExceeded {
   friend bool operator==(const ShareExceeded&, const ShareExceeded&) = default;
 };
 using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
-                           CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
+                           CallBlocked, EndRequested, Tick, Evacuated, ResultsHeld, ShareExceeded,
                            SubmittedPending, SubmittedDone, ActorDestroyed, NameReleased, ItemGiven,
                            CallerAdmitted>;
 

@@ -25,17 +25,17 @@ const CoverageMark mark_departed("executor.awaits_submitted_calls_without_its_re
 
 std::optional<Time> ExecutorCore::leave_deadline() const {
   if (name_release_) {
-    const Time next = std::min(name_release_->until, name_release_->ask_at);
+    const Time next = std::min(name_release_->until, name_release_->request_at);
     return std::min(next, cut_at_.value_or(next));
   }
   if (cut_at_ && !running_.empty() && !left_ && !hurries_) return cut_at_;
   if (!farewell_said_ || left_ || hurries_) return std::nullopt;
   if (object_ == Object::being_destroyed) return destroy_by_;
-  if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
+  if (submitted_ == Submitted::requested || submitted_ == Submitted::pending) return release_at_;
   return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
 }
 
-void ExecutorCore::on(const EndAsked& event) {
+void ExecutorCore::on(const EndRequested& event) {
   if (event.graceful) return leave_when_done(EndKind::retired);
   name_released();
   if (event.orderly && (running_.empty() || is_actor())) return end_in_order();
@@ -133,13 +133,13 @@ void ExecutorCore::release_name() {
 }
 
 // The request is repeated, because a failing head may lose it.
-void ExecutorCore::ask_for_release() {
-  if (!name_release_ || now_ < std::min(name_release_->until, name_release_->ask_at)) return;
+void ExecutorCore::request_release() {
+  if (!name_release_ || now_ < std::min(name_release_->until, name_release_->request_at)) return;
   if (now_ >= name_release_->until) {
     mark_name_not_released.hit();
     return name_released();
   }
-  name_release_->ask_at = now_ + options_.name_release_interval;
+  name_release_->request_at = now_ + options_.name_release_interval;
   emit(ReleaseName{});
 }
 
@@ -169,7 +169,7 @@ void ExecutorCore::say_farewell() {
 // any more, and other work gets them after `release_delay`.
 bool ExecutorCore::submitted_done() {
   if (submitted_ == Submitted::unknown) {
-    submitted_ = Submitted::asked;
+    submitted_ = Submitted::requested;
     emit(AwaitSubmitted{});
   }
   if (submitted_ == Submitted::pending && release_at_ && *release_at_ <= now_) {
@@ -181,7 +181,7 @@ bool ExecutorCore::submitted_done() {
 }
 
 void ExecutorCore::on(const SubmittedPending& event) {
-  if (submitted_ != Submitted::asked) return;
+  if (submitted_ != Submitted::requested) return;
   mark_awaits_submitted.hit();
   submitted_ = Submitted::pending;
   pending_ = event;
@@ -217,7 +217,7 @@ void ExecutorCore::try_leave() {
   if (!settled && now_ < leave_by_) return;
   if (*leaving_ != EndKind::killed && !submitted_done()) return;
   if ((*leaving_ != EndKind::killed || held_.any()) && evacuation_ != Evacuation::over) {
-    if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
+    if (std::exchange(evacuation_, Evacuation::requested) == Evacuation::due) {
       emit(Evacuate{});
       evacuate_by_ = now_ + options_.evacuation_timeout;
     }

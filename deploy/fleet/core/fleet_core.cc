@@ -36,14 +36,14 @@ void FleetCore::step(Time now, FleetEvent event, std::vector<FleetCommand>& out)
 
 // ---- the head's view ----------------------------------------------------------------------------
 
-void FleetCore::on(Looked event) {
-  looked_ = true;
+void FleetCore::on(SnapshotReceived event) {
+  has_snapshot_ = true;
   recovering_ = event.recovering;
-  looked_at_ = now_;
-  look_ = std::move(event.state);
-  ++look_number_;
+  snapshot_at_ = now_;
+  snapshot_ = std::move(event.state);
+  ++snapshot_number_;
   std::map<std::string, const planner::ClusterNode*> nodes;
-  for (const auto& node : look_.nodes) {
+  for (const auto& node : snapshot_.nodes) {
     const auto label = node.shape.labels.find(instance_label);
     if (label != node.shape.labels.end()) nodes[label->second] = &node;
   }
@@ -144,7 +144,7 @@ void FleetCore::on(const Listed& event) {
       continue;
     }
     ++each.lists_without;
-    // One list may lack the row of an instance that exists, and a launch in its place would exceed
+    // One list may lack the row of an instance that exists, and a launch instead of it would exceed
     // the maximum.
     const bool over = each.lists_without >= 2;
     at = over ? remove(at, "its provider no longer lists it") : std::next(at);
@@ -167,7 +167,7 @@ void FleetCore::end_failed(const Listed& event) {
   if (!may_end()) return;
   EndInstances order;
   for (const auto& row : event.rows) {
-    const bool has_node = std::ranges::any_of(look_.nodes, [&](const auto& node) {
+    const bool has_node = std::ranges::any_of(snapshot_.nodes, [&](const auto& node) {
       const auto label = node.shape.labels.find(instance_label);
       return label != node.shape.labels.end() && label->second == row.name;
     });
@@ -198,7 +198,7 @@ void FleetCore::adopt(const InstanceRow& row, std::uint64_t number) {
   plan_is_stale_ = plan_running_;
   auto& made = instances_[row.name] = std::move(each);
   take_row(made, row);
-  for (const auto& node : look_.nodes) {
+  for (const auto& node : snapshot_.nodes) {
     const auto label = node.shape.labels.find(instance_label);
     if (label != node.shape.labels.end() && label->second == row.name) match(made, &node);
   }

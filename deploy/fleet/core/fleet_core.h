@@ -1,5 +1,5 @@
 // Decides which instances to launch, drain, and end. It matches instances to nodes by the label
-// `instance_label`, asks for a plan after each snapshot of the cluster, and reacts to failures.
+// `instance_label`, requests a plan after each snapshot of the cluster, and reacts to failures.
 // After a restart the provider's list is the truth: the core adopts the instances of its cluster
 // and never touches others.
 // Thread: owner (one shell). Not: clock, thread, I/O, tickets, JSON.
@@ -33,7 +33,7 @@ class FleetCore {
   // Time of the next FleetTick if no other event precedes it.
   std::optional<Time> next_deadline() const;
 
-  // True while instances start, drain, or end, so that the shell looks more often.
+  // True while instances start, drain, or end, so that the shell takes snapshots more often.
   bool is_busy() const;
   bool has_instances() const { return !instances_.empty(); }
   FleetReport report(Time now) const;
@@ -75,15 +75,15 @@ class FleetCore {
     // The undrain is ordered, and a snapshot may be older than it; reset by the first one without
     // the drain.
     Time undrain_until;
-    bool is_empty = false;       // draining, and the last snapshot has no allocation
-    std::string end_why{};       // not empty: ends as soon as that is safe
-    std::uint64_t end_look = 0;  // the end needs a snapshot with at least this number
+    bool is_empty = false;           // draining, and the last snapshot has no allocation
+    std::string end_why{};           // not empty: ends as soon as that is safe
+    std::uint64_t end_snapshot = 0;  // the end needs a snapshot with at least this number
     Time end_retry_at;
     Duration end_backoff{0};
   };
   using Instances = std::map<std::string, Instance>;
 
-  void on(Looked event);
+  void on(SnapshotReceived event);
   void on(Planned event);
   void on(const Listed& event);
   void on(const ListFailed& event);
@@ -107,7 +107,7 @@ class FleetCore {
   void drain(Instance& each, Duration timeout, bool undrainable);
   void undrain(Instance& each);
   void stop_drain(Instance& each);
-  bool may_end() const { return list_is_whole_ && looked_ && !recovering_; }
+  bool may_end() const { return list_is_whole_ && has_snapshot_ && !recovering_; }
 
   // ---- deadlines
   void settle();
@@ -130,7 +130,7 @@ class FleetCore {
   void replace_expiring();
   std::vector<Instance*> spares_of(const std::string& type);
   bool ends_soon(const Instance& each) const;
-  std::int64_t free_places(const planner::NodeType& type) const;
+  std::int64_t free_capacity(const planner::NodeType& type) const;
   std::int64_t pending_of(const std::string& type) const;
   void explain_waits(const planner::Plan& plan);
   const planner::NodeType* type_of(const std::string& name) const;
@@ -142,11 +142,11 @@ class FleetCore {
   std::map<std::string, TypeGate> gates_;
   std::uint64_t next_number_;
 
-  bool looked_ = false;
+  bool has_snapshot_ = false;
   bool recovering_ = false;
-  Time looked_at_;
-  planner::ClusterState look_;
-  std::uint64_t look_number_ = 0;
+  Time snapshot_at_;
+  planner::ClusterState snapshot_;
+  std::uint64_t snapshot_number_ = 0;
 
   bool list_is_whole_ = false;  // result of the last list
   int whole_lists_ = 0;         // received, at most first_lists
@@ -158,7 +158,7 @@ class FleetCore {
   bool plan_running_ = false;
   bool plan_is_stale_ = false;  // instances appeared while the plan was made
   std::uint64_t plan_number_ = 0;
-  std::uint64_t planned_look_ = 0;
+  std::uint64_t planned_snapshot_ = 0;
   std::vector<planner::WantedSlots> planned_slots_;
   std::vector<WaitStatus> waits_;
 };

@@ -39,14 +39,14 @@ void FleetCore::check_deadlines(Instance& each) {
     const bool late = !each.in_flight && now_ >= each.starts_since + options_.launch_timeout;
     if (!late) return;
     each.end_why = "its node did not join in time";
-    // Without its ticket it cannot join while it ends. A running look may be older than that.
+    // Without its ticket it cannot join while it ends. A running query may be older than that.
     out_->push_back(RevokeTicket{each.name});
-    each.end_look = look_number_ + 2;
+    each.end_snapshot = snapshot_number_ + 2;
     return;
   }
   if (each.absent_since) {
-    // Only a later look shows that the node stays absent.
-    if (looked_at_ >= *each.absent_since + options_.absent_timeout) {
+    // Only a later snapshot shows that the node stays absent.
+    if (snapshot_at_ >= *each.absent_since + options_.absent_timeout) {
       each.end_why = "its agent is dead";
     }
     return;
@@ -64,7 +64,7 @@ void FleetCore::check_deadlines(Instance& each) {
 
 // Objects that cannot leave keep the node.
 void FleetCore::check_drain(Instance& each) {
-  const bool stuck = each.is_empty && each.undrainable && looked_at_ >= each.drain_deadline &&
+  const bool stuck = each.is_empty && each.undrainable && snapshot_at_ >= each.drain_deadline &&
                      now_ >= each.drain_deadline + options_.list_interval;
   if (!stuck) return;
   undrain(each);
@@ -115,7 +115,7 @@ void FleetCore::send_ends() {
   EndInstances order;
   for (auto& [name, each] : instances_) {
     if (each.end_why.empty() || each.in_flight || now_ < each.end_retry_at) continue;
-    if (look_number_ < each.end_look) continue;
+    if (snapshot_number_ < each.end_snapshot) continue;
     if (each.state != InstanceState::ending && !each.has_joined && each.tries == 0) {
       fail_start(each, each.end_why);
     }
@@ -136,9 +136,9 @@ void FleetCore::send_list() {
 }
 
 void FleetCore::send_plan() {
-  if (plan_running_ || !looked_ || recovering_ || whole_lists_ < first_lists) return;
-  if (planned_look_ == look_number_) return;
-  planned_look_ = look_number_;
+  if (plan_running_ || !has_snapshot_ || recovering_ || whole_lists_ < first_lists) return;
+  if (planned_snapshot_ == snapshot_number_) return;
+  planned_snapshot_ = snapshot_number_;
   plan_running_ = true;
   plan_is_stale_ = false;
   auto state = state_for_plan();

@@ -1,5 +1,5 @@
 // Events of the fleet core: answers of the head, of the provider, and of the planner, and orders of
-// the operator. The shell reports exactly one answer for each command that asks for one.
+// the operator. The shell reports exactly one answer for each command that requires one.
 // Thread: any (plain values).
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace mobula::internal::fleet {
 
 // The head's planner state.
-struct Looked {
+struct SnapshotReceived {
   planner::ClusterState state;
   bool recovering = false;  // the head still waits for known nodes
 };
@@ -61,7 +61,7 @@ struct ResumeType {
 // A deadline may have passed.
 struct FleetTick {};
 
-using FleetEvent = std::variant<Looked, Planned, Listed, ListFailed, LaunchAnswered, EndAnswered,
-                                Drained, PauseType, ResumeType, FleetTick>;
+using FleetEvent = std::variant<SnapshotReceived, Planned, Listed, ListFailed, LaunchAnswered,
+                                EndAnswered, Drained, PauseType, ResumeType, FleetTick>;
 
 }  // namespace mobula::internal::fleet

@@ -25,7 +25,7 @@ const planner::NodeType* FleetCore::type_of(const std::string& name) const {
 
 // Launching instances count with their full resources, and ending ones only for the maximum.
 planner::ClusterState FleetCore::state_for_plan() const {
-  auto state = look_;
+  auto state = snapshot_;
   state.standing = options_.standing;
   std::map<NodeId, const Instance*> by_node;
   std::set<NodeId> present;
@@ -74,26 +74,27 @@ std::int64_t FleetCore::pending_of(const std::string& type) const {
 }
 
 // Launches that the maxima permit, counting every instance and every other node of the type.
-std::int64_t FleetCore::free_places(const planner::NodeType& type) const {
+std::int64_t FleetCore::free_capacity(const planner::NodeType& type) const {
   std::int64_t of_type = 0;
   auto all = static_cast<std::int64_t>(instances_.size());
   for (const auto& [name, each] : instances_) of_type += each.type == type.name ? 1 : 0;
-  for (const auto& node : look_.nodes) {
+  for (const auto& node : snapshot_.nodes) {
     const auto label = node.shape.labels.find(instance_label);
     const bool known = label != node.shape.labels.end() && instances_.contains(label->second);
     if (known || node.beside_head || type_of(node.type) == nullptr) continue;
     ++all;
     of_type += node.type == type.name ? 1 : 0;
   }
-  const auto places = std::min(type.max_workers - of_type, options_.limits.max_workers - all);
-  return std::max<std::int64_t>(0, std::min(places, options_.max_pending - pending_of(type.name)));
+  const auto capacity = std::min(type.max_workers - of_type, options_.limits.max_workers - all);
+  return std::max<std::int64_t>(0,
+                                std::min(capacity, options_.max_pending - pending_of(type.name)));
 }
 
 void FleetCore::on(Planned event) {
   plan_running_ = event.number != plan_number_ && plan_running_;
   if (event.number != plan_number_) return;
   if (plan_is_stale_ || recovering_) {
-    planned_look_ = 0;
+    planned_snapshot_ = 0;
     return;
   }
   for (const auto& each : event.plan.launch) {
@@ -114,7 +115,7 @@ void FleetCore::on(Planned event) {
 void FleetCore::launch(const std::string& type, std::int64_t count, Time keep_until) {
   const auto* known = type_of(type);
   if (known == nullptr || !gates_[type].is_open(now_)) return;
-  count = std::min(count, free_places(*known));
+  count = std::min(count, free_capacity(*known));
   LaunchInstances order{type, {}};
   for (; count > 0; --count) {
     Instance each;
@@ -182,7 +183,7 @@ void FleetCore::replace_expiring() {
       }
       if (each->is_replaced) continue;
       const auto* known = type_of(type);
-      if (known == nullptr || !gates_[type].is_open(now_) || free_places(*known) <= 0) continue;
+      if (known == nullptr || !gates_[type].is_open(now_) || free_capacity(*known) <= 0) continue;
       each->is_replaced = true;
       wanted.emplace_back(type, *each->ends_at);
     }
@@ -255,7 +256,7 @@ FleetReport FleetCore::report(Time now) const {
     report.waits_for = "the first lists of instances";
   }
   if (recovering_) report.waits_for = "the head recovers";
-  if (!looked_) report.waits_for = "the head does not answer";
+  if (!has_snapshot_) report.waits_for = "the head does not answer";
   return report;
 }
 

@@ -120,19 +120,19 @@ void NodeQuery::query_logs(LinkId link, const ToolRequest& request) {
   question.request = request.request;
   question.subject = subject;
   if (subject == "head") return settle_logs(question);
-  LogsRequest asked{queries_.next_number(), {}, max_logs};
+  LogsRequest query{queries_.next_number(), {}, max_logs};
   if (!subject.empty()) {
     question.sources = sources_of(subject);
     const bool of_nodes = !question.sources.empty() && question.sources.front().log == log_of_agent;
     for (const auto& [id, job] : tables_.jobs.rows()) {
       const bool named = !job.start.name.empty() && job.start.name == subject;
-      if (!of_nodes && (is_meant(id, subject) || named)) asked.job = id;
+      if (!of_nodes && (is_meant(id, subject) || named)) query.job = id;
     }
-    question.by_job = !asked.job.empty();
-    if (question.by_job && question.sources.empty()) question.sources = sources_of(asked.job.hex());
+    question.by_job = !query.job.empty();
+    if (question.by_job && question.sources.empty()) question.sources = sources_of(query.job.hex());
     if (!question.by_job && !question.sources.empty()) return settle_logs(question);
   }
-  query_nodes(asked.request, std::move(question), HeadMessage(asked));
+  query_nodes(query.request, std::move(question), HeadMessage(query));
 }
 
 void NodeQuery::query_usage(LinkId link, const ToolRequest& request) {
@@ -141,8 +141,8 @@ void NodeQuery::query_usage(LinkId link, const ToolRequest& request) {
   question.link = link;
   question.request = request.request;
   question.subject = request.argument;
-  const UsageRequest asked{queries_.next_number()};
-  query_nodes(asked.request, std::move(question), HeadMessage(asked));
+  const UsageRequest query{queries_.next_number()};
+  query_nodes(query.request, std::move(question), HeadMessage(query));
 }
 
 void NodeQuery::query_nodes(std::uint64_t number, Question question, const HeadMessage& message) {
@@ -171,10 +171,10 @@ void NodeQuery::query_nodes(std::uint64_t number, Question question, const HeadM
 }
 
 void NodeQuery::query_log(LinkId link, const ToolRequest& request) {
-  const Json asked = Json::parse(request.argument, nullptr, false);
+  const Json query = Json::parse(request.argument, nullptr, false);
   const auto text = [&](const char* member) {
-    const auto at = asked.is_object() ? asked.find(member) : asked.end();
-    return asked.is_object() && at != asked.end() && at->is_string() ? at->get<std::string>()
+    const auto at = query.is_object() ? query.find(member) : query.end();
+    return query.is_object() && at != query.end() && at->is_string() ? at->get<std::string>()
                                                                      : std::string();
   };
   const auto node = NodeId::from_hex(text("node_id"));

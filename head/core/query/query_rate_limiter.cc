@@ -8,7 +8,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const CoverageMark mark_too_often("head.asked_too_often");
+const CoverageMark mark_too_often("head.queried_too_often");
 
 constexpr std::uint64_t cost_of_querying_all = 20;
 constexpr std::size_t bytes_of_one = 16 * 1024;

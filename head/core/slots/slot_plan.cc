@@ -159,17 +159,17 @@ void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
   tables_.events.note(
       Severity::warning, "TASK_PREEMPTED", {.node = slot.node, .job = job, .slot = slot.id},
       fmt::format("its slot is {} job {} (priority {}; its own is {})",
-                  recall.asks ? "queried for" : "recalled for", recall.for_job.hex(),
+                  recall.queries ? "queried for" : "recalled for", recall.for_job.hex(),
                   priority_of(recall.for_job), priority_of(job)));
   tables_.commands.push_back(WriteLog{fmt::format(
       "preemption: slot {} on node {} of job {} (priority {}) is {} job {} (priority {}), "
       "which waits for class {}",
       slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job),
-      recall.asks ? "queried for" : "recalled for", recall.for_job.hex(),
+      recall.queries ? "queried for" : "recalled for", recall.for_job.hex(),
       priority_of(recall.for_job), recall.for_class.hex())});
   tables_.processes.send(slot.lessee,
                          RecallSlot{slot.id, std::string(to_string(recall.cause)),
-                                    recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
+                                    recall.queries ? RunningTask::is_queried : RunningTask::ends});
 }
 
 void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& message) {

@@ -268,7 +268,7 @@ Json group_explanation_of(const HeadTables& tables, const GroupSpec& spec, Json 
   json["reason"] = reason_of(explanation);
   json["priority"] = spec.priority;
   if (explanation.feasible && !explanation.bundles.empty())
-    json["queue"] = queue_json(tables.scheduler.place_in_queue(spec));
+    json["queue"] = queue_json(tables.scheduler.position_in_queue(spec));
   json["items"] = Json::array();
   std::size_t left_out = 0;
   for (const auto& bundle : explanation.bundles) {
@@ -310,7 +310,7 @@ Json explanation_of(const HeadTables& tables, const DemandClass& demand, schedul
       sums_json(tables, scheduler::most_held_by(scheduler::Need(demand.request, tenant)));
   json["priority"] = demand.request.priority;
   if (explanation.feasible)
-    json["queue"] = queue_json(tables.scheduler.place_in_queue(demand, tenant));
+    json["queue"] = queue_json(tables.scheduler.position_in_queue(demand, tenant));
   json["feasible"] = explanation.feasible;
   json["fits_now"] = fits_now;
   if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {

@@ -13,7 +13,8 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   if (bundle.gpu_memory > 0) json["gpu_memory"] = bundle.gpu_memory;
   if (!bundle.accelerator_type.empty()) json["accelerator_type"] = bundle.accelerator_type;
   if (!bundle.label_selector.empty()) json["label_selector"] = bundle.label_selector;
-  const auto* capacity = scheduler.cluster().room(group.spec.id, static_cast<std::int32_t>(index));
+  const auto* capacity =
+      scheduler.cluster().capacity(group.spec.id, static_cast<std::int32_t>(index));
   if (capacity == nullptr) return json;
   json["node_id"] = capacity->node.hex();
   json["available"] = Json::object();
@@ -22,7 +23,7 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   }
   const auto* row = scheduler.groups().find(group.spec.id);
   json["instances"] = Json::object();
-  for (const auto& share : row->places[index].allocation.resources) {
+  for (const auto& share : row->locations[index].allocation.resources) {
     if (!capacity->ledger.in_instances(share.name)) continue;
     for (const auto& each : share.shares) json["instances"][share.name].push_back(each.index);
   }

@@ -275,9 +275,9 @@ void write_groups(const HeadTables& tables, Writer& out) {
                  {"bundles", Json::array()}};
     for (std::size_t i = 0; i < row->spec.bundles.size(); ++i) {
       Json bundle = {{"request", request_json(row->spec.bundles[i])}};
-      if (!row->places[i].node.empty()) {
-        bundle["node_id"] = row->places[i].node.hex();
-        bundle["held"] = shares_json(row->places[i].allocation);
+      if (!row->locations[i].node.empty()) {
+        bundle["node_id"] = row->locations[i].node.hex();
+        bundle["held"] = shares_json(row->locations[i].allocation);
       }
       json["bundles"].push_back(std::move(bundle));
     }

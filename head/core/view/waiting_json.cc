@@ -23,7 +23,7 @@ struct Why {
 };
 
 struct Shape {
-  std::string asks;
+  std::string request;
   ResourceSet resources;
   Why why;
   std::int64_t count = 0;
@@ -52,12 +52,12 @@ std::string request_of(const Request& request, scheduler::Tenant tenant) {
 std::string request_of(const GroupSpec& spec) {
   std::vector<std::pair<std::string, int>> kinds;
   for (const auto& bundle : spec.bundles) {
-    auto asks = request_of(bundle, scheduler::Tenant::bundle);
-    const auto same = std::ranges::find(kinds, asks, &std::pair<std::string, int>::first);
+    auto request = request_of(bundle, scheduler::Tenant::bundle);
+    const auto same = std::ranges::find(kinds, request, &std::pair<std::string, int>::first);
     if (same != kinds.end()) {
       ++same->second;
     } else {
-      kinds.emplace_back(std::move(asks), 1);
+      kinds.emplace_back(std::move(request), 1);
     }
   }
   std::string text(to_string(spec.strategy));

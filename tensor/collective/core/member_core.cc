@@ -202,7 +202,7 @@ MemberCore::Ranks MemberCore::missing() const {
     case Stage::explaining: return ranks;
     default: return {terms_.rank};
   }
-  const auto place = std::ranges::find(line_, terms_.rank) - line_.begin();
+  const auto position = std::ranges::find(line_, terms_.rank) - line_.begin();
   switch (wait_) {
     case Wait::handshakes: without(ControlKind::handshake); break;
     case Wait::opened: without(ControlKind::opened); break;
@@ -222,7 +222,7 @@ MemberCore::Ranks MemberCore::missing() const {
       if (next_of(0, ControlKind::begin) == nullptr) ranks.push_back(0);
       break;
     case Wait::turn: {
-      const std::uint32_t before = line_[static_cast<std::size_t>(place) - 1];
+      const std::uint32_t before = line_[static_cast<std::size_t>(position) - 1];
       if (next_of(before, ControlKind::turn) == nullptr) ranks.push_back(before);
       break;
     }

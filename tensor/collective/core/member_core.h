@@ -91,7 +91,7 @@ class MemberCore {
   enum class Way : std::uint8_t { words, plan, device };
 
   explicit MemberCore(MemberTerms terms);
-  void connected(MemberLocations places) { places_ = std::move(places); }
+  void connected(MemberLocations locations) { locations_ = std::move(locations); }
 
   // ---- requests of the owner, in stage `idle` ----
   void open(Time now, std::optional<Time> deadline, Commands& out);
@@ -206,7 +206,7 @@ class MemberCore {
   void give_up(Refusal why, Commands& out);
 
   const MemberTerms terms_;
-  MemberLocations places_;
+  MemberLocations locations_;
   std::vector<Peer> peers_;  // by rank; the entry of this member is unused
   std::optional<Refusal> over_;
   std::uint64_t number_ = 0;  // number of the last operation of all members

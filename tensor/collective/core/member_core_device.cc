@@ -21,7 +21,7 @@ const CoverageMark mark_not_opened("collective.communicator_could_not_be_begun")
 std::string MemberCore::why_not_by_device() const {
   if (communicator_ == Communicator::failed) return no_communicator_;
   if (size() == 1) return "nccl: the group has one member";
-  if (!places_.no_communicator.empty()) return places_.no_communicator;
+  if (!locations_.no_communicator.empty()) return locations_.no_communicator;
   if (static_cast<std::size_t>(agreed_.bytes()) < terms_.communicated_from) {
     return fmt::format("nccl: {} bytes, and it is begun for {}", agreed_.bytes(),
                        terms_.communicated_from);
@@ -51,7 +51,7 @@ std::string MemberCore::why_not_by_device() const {
       return fmt::format("nccl: the library of {} is {}, that of {} {}", terms_.names[rank],
                          own.library, terms_.names[0], version);
     }
-    ranks.push_back({terms_.names[rank], places_.hosts[rank], own.device, own.library});
+    ranks.push_back({terms_.names[rank], locations_.hosts[rank], own.device, own.library});
   }
   // Processes on one GPU wait for each other in its time slices, so NCCL may be slower than host
   // memory: only a group that names NCCL uses it there (decision 185).
@@ -167,7 +167,7 @@ void MemberCore::conclude_opening(Time now, Commands& out) {
 }
 
 void MemberCore::take_turns(Time now, Commands& out) {
-  std::ranges::sort(line_, {}, [&](std::uint32_t rank) { return places_.processes[rank]; });
+  std::ranges::sort(line_, {}, [&](std::uint32_t rank) { return locations_.processes[rank]; });
   if (line_.front() != terms_.rank) return wait(Wait::turn, now, out);
   turn_comes(now, out);
 }
@@ -187,13 +187,13 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
                     {terms_.rank},
                     fmt::format("{} is gone: {}", own_name(), failure->text)},
                    out);
-  const auto place =
+  const auto position =
       static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());
-  if (place + 1 < line_.size()) {
+  if (position + 1 < line_.size()) {
     ControlMessage message;
     message.kind = ControlKind::turn;
     message.number = number_;
-    say(line_[place + 1], message, out);
+    say(line_[position + 1], message, out);
   }
   if (opens) is_begun_ = true;
   stage_ = opens ? Stage::opening : Stage::moving;

@@ -46,15 +46,15 @@ class Author {
     plan_.steps.push_back(step);
     return static_cast<std::uint32_t>(plan_.steps.size() - 1);
   }
-  std::uint32_t send(std::uint32_t peer, Place from, std::size_t length, std::uint32_t after = 0,
-                     std::uint32_t count = 0) {
+  std::uint32_t send(std::uint32_t peer, BufferPosition from, std::size_t length,
+                     std::uint32_t after = 0, std::uint32_t count = 0) {
     return add(Step{StepKind::send, peer, from, {}, {}, length, 0, after, count, false});
   }
-  std::uint32_t receive(std::uint32_t peer, Place to, std::size_t length, std::uint32_t after = 0,
-                        std::uint32_t count = 0) {
+  std::uint32_t receive(std::uint32_t peer, BufferPosition to, std::size_t length,
+                        std::uint32_t after = 0, std::uint32_t count = 0) {
     return add(Step{StepKind::receive, peer, {}, to, {}, length, 0, after, count, false});
   }
-  void copy(Place from, Place to, std::size_t length) {
+  void copy(BufferPosition from, BufferPosition to, std::size_t length) {
     if (length != 0) add(Step{StepKind::copy, 0, from, to, {}, length, 0, 0, 0, false});
   }
   std::uint32_t next() const { return static_cast<std::uint32_t>(plan_.steps.size()); }
@@ -64,9 +64,9 @@ class Author {
   }
   // Chunk size for which the slots for all other members fit into the scratch limit.
   std::size_t chunk_from_all() const {
-    const std::size_t room =
+    const std::size_t free =
         std::max(options_.most_scratch / (2 * members_) / item_, std::size_t{1}) * item_;
-    return std::min(chunk(), room);
+    return std::min(chunk(), free);
   }
   bool in_ring() const { return bytes_ >= options_.ring_from && members_ > 2 && item_ > 2; }
 
@@ -81,8 +81,8 @@ class Author {
   void gather();
   void scatter();
   void all_to_all();
-  void send_chunks(std::uint32_t peer, Place from, std::size_t length);
-  void receive_chunks(std::uint32_t peer, Place to, std::size_t length);
+  void send_chunks(std::uint32_t peer, BufferPosition from, std::size_t length);
+  void receive_chunks(std::uint32_t peer, BufferPosition to, std::size_t length);
 
   const Operation& operation_;
   const PlanOptions& options_;
@@ -94,11 +94,11 @@ class Author {
   Plan plan_;
 };
 
-void Author::send_chunks(std::uint32_t peer, Place from, std::size_t length) {
+void Author::send_chunks(std::uint32_t peer, BufferPosition from, std::size_t length) {
   if (length != 0) send(peer, from, length);
 }
 
-void Author::receive_chunks(std::uint32_t peer, Place to, std::size_t length) {
+void Author::receive_chunks(std::uint32_t peer, BufferPosition to, std::size_t length) {
   if (length != 0) receive(peer, to, length);
 }
 
@@ -128,7 +128,8 @@ void Author::broadcast_tree() {
     reach *= 2;
   }
   for (; own + reach < members_; reach *= 2) {
-    const Place from = own == 0 ? Place{Area::input, 0} : Place{Area::output, 0};
+    const BufferPosition from =
+        own == 0 ? BufferPosition{Area::input, 0} : BufferPosition{Area::output, 0};
     send(rank_of(own + reach), from, bytes_, received, count);
   }
 }
@@ -167,9 +168,9 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
     longest = std::max(longest, parts.length(part));
   if (!gather) plan_.scratch_bytes += 2 * longest;
   const auto partial = [&](std::uint32_t part, std::uint32_t round) {
-    if (gather) return Place{Area::output, parts.offset(part)};
-    if (part == rank_) return Place{Area::output, 0};
-    return Place{Area::scratch, travelling + (round % 2) * longest};
+    if (gather) return BufferPosition{Area::output, parts.offset(part)};
+    if (part == rank_) return BufferPosition{Area::output, 0};
+    return BufferPosition{Area::scratch, travelling + (round % 2) * longest};
   };
   std::vector<std::uint32_t> ready;  // by chunk: the step after which it may be forwarded
   // by chunk: sends of the round before last from the same memory
@@ -188,18 +189,18 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
         if (round == 0) {
           sent_now.push_back(send(to, {Area::input, parts.offset(sends) + at}, length));
         } else {
-          Place place = partial(sends, round - 1);
-          place.offset += at;
-          sent_now.push_back(send(to, place, length, ready[i], 1));
+          BufferPosition position = partial(sends, round - 1);
+          position.offset += at;
+          sent_now.push_back(send(to, position, length, ready[i], 1));
         }
       }
       if (at >= parts.length(takes)) continue;
       const std::size_t length = std::min(size, parts.length(takes) - at);
-      const Place landing{Area::scratch, slot * size};
+      const BufferPosition landing{Area::scratch, slot * size};
       const auto received = slot_free[slot] == 0
                                 ? receive(from, landing, length)
                                 : receive(from, landing, length, slot_free[slot] - 1, 1);
-      Place target = partial(takes, round);
+      BufferPosition target = partial(takes, round);
       target.offset += at;
       // Memory of partial results is reused two rounds later, after the sends from it have
       // completed.
@@ -292,7 +293,7 @@ void Author::reduce_from_all(const Parts& parts, bool gather) {
         receive(peer, {Area::scratch, slots + slot * size}, length, i >= 2 ? folded[i - 2] : 0,
                 i >= 2 ? 1 : 0);
       }
-      const Place target{Area::output, (gather ? parts.offset(rank_) : 0) + i * size};
+      const BufferPosition target{Area::output, (gather ? parts.offset(rank_) : 0) + i * size};
       folded[i] = add(Step{StepKind::fold,
                            0,
                            {Area::input, parts.offset(rank_) + i * size},
@@ -328,8 +329,8 @@ void Author::reduce() {
     reduce_from_all(parts, false);
   }
   const std::size_t own = plan_.scratch_bytes;
-  const Place target =
-      is_root ? Place{Area::output, parts.offset(rank_)} : Place{Area::scratch, own};
+  const BufferPosition target = is_root ? BufferPosition{Area::output, parts.offset(rank_)}
+                                        : BufferPosition{Area::scratch, own};
   if (!is_root) plan_.scratch_bytes += whole;
   for (Step& step : plan_.steps) {
     if (step.kind != StepKind::combine && step.kind != StepKind::fold) continue;

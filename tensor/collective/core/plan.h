@@ -16,7 +16,7 @@ namespace mobula::internal::collective {
 // operation.
 enum class Area : std::uint8_t { input, output, scratch };
 
-struct Place {
+struct BufferPosition {
   Area area = Area::input;
   std::size_t offset = 0;  // bytes
 };
@@ -34,9 +34,9 @@ enum class StepKind : std::uint8_t {
 struct Step {
   StepKind kind = StepKind::copy;
   std::uint32_t peer = 0;
-  Place from = {};
-  Place to = {};
-  Place with = {};
+  BufferPosition from = {};
+  BufferPosition to = {};
+  BufferPosition with = {};
   std::size_t length = 0;  // bytes
   std::size_t stride = 0;
   std::uint32_t after = 0;  // steps [after, after + after_count) must precede this one

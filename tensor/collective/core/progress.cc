@@ -67,18 +67,19 @@ void Progress::work() {
   }
 }
 
-const std::byte* Progress::at(const Place& place) const {
-  switch (place.area) {
-    case Area::input: return memory_.input.data() + place.offset;
-    case Area::output: return memory_.output.data() + place.offset;
-    case Area::scratch: return memory_.scratch.data() + place.offset;
+const std::byte* Progress::at(const BufferPosition& position) const {
+  switch (position.area) {
+    case Area::input: return memory_.input.data() + position.offset;
+    case Area::output: return memory_.output.data() + position.offset;
+    case Area::scratch: return memory_.scratch.data() + position.offset;
   }
   return nullptr;
 }
 
-std::byte* Progress::writable(const Place& place) {
-  MOBULA_CHECK(place.area != Area::input, "a plan does not write to its input");
-  return (place.area == Area::output ? memory_.output : memory_.scratch).data() + place.offset;
+std::byte* Progress::writable(const BufferPosition& position) {
+  MOBULA_CHECK(position.area != Area::input, "a plan does not write to its input");
+  return (position.area == Area::output ? memory_.output : memory_.scratch).data() +
+         position.offset;
 }
 
 void Progress::carry_out(const Step& step) {

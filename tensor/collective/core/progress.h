@@ -46,8 +46,8 @@ class Progress {
   void finish(std::uint32_t step);
   void work();
   void carry_out(const Step& step);
-  const std::byte* at(const Place& place) const;
-  std::byte* writable(const Place& place);
+  const std::byte* at(const BufferPosition& position) const;
+  std::byte* writable(const BufferPosition& position);
   const Step* front(const Line& line) const;
 
   const Operation& operation_;

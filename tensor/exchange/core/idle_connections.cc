@@ -8,7 +8,7 @@ namespace mobula::internal::transfer {
 namespace {
 
 const CoverageMark mark_parting("regions.connection_that_idles_is_closed");
-const CoverageMark mark_crowded("regions.connection_is_closed_for_want_of_room");
+const CoverageMark mark_crowded("regions.connection_is_closed_for_lack_of_space");
 
 }  // namespace
 

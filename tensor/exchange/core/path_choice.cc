@@ -120,7 +120,7 @@ bool is_better(DirectPath path, DirectPath than) {
 PathChoice choose_paths(const PathQuestion& question) {
   const Judge judge(question);
   PathChoice choice;
-  const auto look_at = [&](DirectPath path) {
+  const auto consider = [&](DirectPath path) {
     const auto why = judge.why_not(path);
     if (why.empty()) {
       choice.paths.push_back(path);
@@ -129,10 +129,10 @@ PathChoice choose_paths(const PathQuestion& question) {
       if (choice.paths.empty()) ++choice.better;
     }
   };
-  if (question.named) look_at(*question.named);
+  if (question.named) consider(*question.named);
   if (!question.named || question.allow_fallback) {
     for (const auto path : best_first) {
-      if (path != question.named) look_at(path);
+      if (path != question.named) consider(path);
     }
   }
   if (!choice.paths.empty()) {

@@ -30,7 +30,7 @@ struct ProcessReach {
 };
 
 // Location of bytes, present or wanted.
-struct BytePlace {
+struct ByteLocation {
   std::string device;      // UUID; empty: host memory
   bool exportable = true;  // device: other processes can open a handle of the memory
   bool is_device() const { return !device.empty(); }
@@ -38,7 +38,7 @@ struct BytePlace {
 
 struct PathQuestion {
   ProcessReach from, to;
-  BytePlace source, destination;
+  ByteLocation source, destination;
   bool trusted = false;      // the fabric between the two machines
   bool peer_access = false;  // between the two devices, as the agent reported
   bool may_alias = true;     // within one process, the result may share the memory

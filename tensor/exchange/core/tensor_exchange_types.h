@@ -41,7 +41,7 @@ struct RegionOptions {
   // bytes per chunk of a large tensor (`region_parts.h`); 0: never in chunks
   std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
   // chunks requested from one holder at a time; the others queue in this process
-  std::size_t max_parts_asked = 128;
+  std::size_t max_pending_parts = 128;
   // active offers of one chunk; other readers are redirected to a replica or wait for one
   std::size_t max_serves_of_chunk = 1;
   // chunks among `max_serves_of_peer`; fewer at a time complete earlier and can be relayed

@@ -11,7 +11,7 @@ namespace {
 const CoverageMark mark_redirected("regions.reader_sent_to_a_copy");
 const CoverageMark mark_wait("regions.reader_waits");
 const CoverageMark mark_deferred("regions.free_deferred");
-const CoverageMark mark_slow_reader("regions.reader_gives_its_place_to_others");
+const CoverageMark mark_slow_reader("regions.slow_reader_yields");
 const CoverageMark mark_greedy_reader("regions.reader_has_as_many_as_it_may");
 const CoverageMark mark_part_kept("regions.part_given_on");
 const CoverageMark mark_evacuated("regions.evacuated");
@@ -441,15 +441,15 @@ void TensorOffers::go_on_all() {
 }
 
 void TensorOffers::tick() {
-  bool room = false;
+  bool has_space = false;
   while (!due_.empty() && due_.begin()->first <= context_.now) {
     const ServeId id = due_.begin()->second;
     auto& serve = serves_.at(id);
     mark_slow_reader.hit();
     discount(id, serve, rows_.at(serve.object));
-    room = true;
+    has_space = true;
   }
-  if (room) go_on_all();
+  if (has_space) go_on_all();
 }
 
 std::optional<Time> TensorOffers::next_deadline() const {

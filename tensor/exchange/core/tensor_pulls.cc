@@ -9,9 +9,9 @@
 namespace mobula::internal::transfer {
 namespace {
 
-const CoverageMark mark_oversize("regions.larger_than_all_room");
-const CoverageMark mark_waits_for_room("regions.waits_for_room");
-const CoverageMark mark_holder_resolved("regions.holders_looked_up");
+const CoverageMark mark_oversize("regions.larger_than_all_space");
+const CoverageMark mark_waits_for_space("regions.waits_for_space");
+const CoverageMark mark_holder_resolved("regions.holders_resolved");
 const CoverageMark mark_next_path("regions.next_path");
 const CoverageMark mark_silent_holder("regions.holder_says_nothing");
 const CoverageMark mark_no_progress("regions.no_progress");
@@ -57,7 +57,7 @@ Result<std::vector<RegionPullId>> TensorPulls::pull(std::vector<TensorRequest> t
   auto ids = batch.pulls;
   (arguments ? arguments_ : others_).push_back(std::move(batch));
   admit();
-  if (waiting_ > 0) mark_waits_for_room.hit();
+  if (waiting_ > 0) mark_waits_for_space.hit();
   return ids;
 }
 
@@ -97,13 +97,13 @@ void TensorPulls::begin_chunks(ProcessId holder) {
        at = chunk_lines_.find(holder)) {
     auto& line = at->second;
     if (line.waiting.empty()) {
-      if (line.asked == 0) chunk_lines_.erase(at);
+      if (line.pending == 0) chunk_lines_.erase(at);
       return;
     }
-    if (line.asked >= context_.options.max_parts_asked) return mark_part_in_line.hit();
+    if (line.pending >= context_.options.max_pending_parts) return mark_part_in_line.hit();
     const auto id = line.waiting.front();
     line.waiting.pop_front();
-    ++line.asked;
+    ++line.pending;
     begin(id, pulls_.at(id));
   }
 }
@@ -126,7 +126,7 @@ void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
   if (pull.stage == Stage::in_line) {
     std::erase(chunk_lines_.at(line).waiting, id);
   } else if (had_space && is_part) {
-    --chunk_lines_.at(line).asked;
+    --chunk_lines_.at(line).pending;
   }
   forget_transfer(pull);
   PullEnded ended;
@@ -167,8 +167,8 @@ void TensorPulls::cancel(RegionPullId id) {
     case Stage::in_line:
     case Stage::closing:
     case Stage::reaching:
-    case Stage::looking: return finish(id, cancelled);
-    case Stage::asking:
+    case Stage::resolving: return finish(id, cancelled);
+    case Stage::requesting:
       context_.send(pull.holders.front().process, PullTensorCancelled{pull.transfer, 0});
       return finish(id, cancelled);
     case Stage::moving:
@@ -185,9 +185,9 @@ void TensorPulls::next_try(RegionPullId id, Pull& pull) {
          pull.holders.front().path >= paths_of(pull).size()) {
     pull.holders.pop_front();
   }
-  if (pull.holders.empty()) return look_up(id, pull);
+  if (pull.holders.empty()) return resolve_holders(id, pull);
   const auto& holder = pull.holders.front();
-  if (!holder.keeps || !holder.paths.empty()) return ask(id, pull);
+  if (!holder.keeps || !holder.paths.empty()) return request(id, pull);
   pull.stage = Stage::reaching;
   pull.due = context_.now + context_.options.shim_timeout;
   context_.out->push_back(Reach{id, holder.process});
@@ -195,9 +195,9 @@ void TensorPulls::next_try(RegionPullId id, Pull& pull) {
 
 // ---- requests -----------------------------------------------------------------------------------
 
-void TensorPulls::look_up(RegionPullId id, Pull& pull) {
+void TensorPulls::resolve_holders(RegionPullId id, Pull& pull) {
   if (pull.lookups >= context_.options.lookups) return finish(id, pull.last);
-  pull.stage = Stage::looking;
+  pull.stage = Stage::resolving;
   const auto pause = context_.options.lookup_backoff * (std::int64_t{1} << pull.lookups);
   if (pull.lookups++ > 0) {
     pull.due = context_.now + pause;
@@ -211,7 +211,7 @@ void TensorPulls::look_up(RegionPullId id, Pull& pull) {
 void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
   std::vector<RegionPullId> ids;
   for (const auto& [id, pull] : pulls_) {
-    if (pull.request.object == object && pull.stage == Stage::looking && !pull.due)
+    if (pull.request.object == object && pull.stage == Stage::resolving && !pull.due)
       ids.push_back(id);
   }
   for (const auto id : ids) {
@@ -234,14 +234,14 @@ void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
   }
 }
 
-void TensorPulls::ask(RegionPullId id, Pull& pull) {
+void TensorPulls::request(RegionPullId id, Pull& pull) {
   if (connections_.is_parting(pull.holders.front().process)) {
     mark_wanted_again.hit();
     pull.stage = Stage::closing;
     pull.due = context_.now + context_.options.answer_timeout;
     return;
   }
-  pull.stage = Stage::asking;
+  pull.stage = Stage::requesting;
   pull.transfer = ++last_transfer_;
   transfers_[pull.transfer] = id;
   pull.requested_again = false;
@@ -294,7 +294,7 @@ void TensorPulls::move_on(RegionPullId id, Pull& pull) {
 
 // ---- replies of holders -------------------------------------------------------------------------
 
-TensorPulls::Pull* TensorPulls::asked(ProcessId from, TransferId transfer, RegionPullId& id) {
+TensorPulls::Pull* TensorPulls::pull_of(ProcessId from, TransferId transfer, RegionPullId& id) {
   const auto at = transfers_.find(transfer);
   if (at == transfers_.end()) return nullptr;
   auto& pull = pulls_.at(at->second);
@@ -309,10 +309,10 @@ void TensorPulls::send_cancelled(ProcessId from, TransferId transfer) {
 
 void TensorPulls::on(ProcessId from, const PullTensorReply& message) {
   RegionPullId id = 0;
-  auto* pull = asked(from, message.transfer, id);
+  auto* pull = pull_of(from, message.transfer, id);
   // The reply to a repeated request can restart an offer that was rejected before.
   if (pull == nullptr) return send_cancelled(from, message.transfer);
-  if (pull->stage != Stage::asking) return;
+  if (pull->stage != Stage::requesting) return;
   const auto path = path_of(*pull);
   pull->moves_since = context_.now;
   if (is_two_sided(path)) {
@@ -333,9 +333,9 @@ void TensorPulls::on(ProcessId from, const PullTensorReply& message) {
 
 void TensorPulls::on(ProcessId from, const PullTensorQueued& message) {
   RegionPullId id = 0;
-  auto* pull = asked(from, message.transfer, id);
+  auto* pull = pull_of(from, message.transfer, id);
   if (pull == nullptr) return send_cancelled(from, message.transfer);
-  if (pull->stage != Stage::asking) return;
+  if (pull->stage != Stage::requesting) return;
   pull->requested_again = false;
   // for replica holders, too, after their first reply
   pull->due = context_.now + context_.options.answer_timeout;
@@ -343,9 +343,9 @@ void TensorPulls::on(ProcessId from, const PullTensorQueued& message) {
 
 void TensorPulls::on(ProcessId from, const PullTensorRejected& message) {
   RegionPullId id = 0;
-  auto* pull = asked(from, message.transfer, id);
+  auto* pull = pull_of(from, message.transfer, id);
   if (pull == nullptr) return;
-  if (pull->stage == Stage::asking) return refused(id, *pull, message);
+  if (pull->stage == Stage::requesting) return refused(id, *pull, message);
   if (pull->stage == Stage::stepping) steps_.raise_epoch(pull->channel, message.epoch);
   if (pull->stage != Stage::moving && pull->stage != Stage::stepping) return;
   pull->last = {ErrorCode::unavailable, std::string(to_string(message.why)) + ": " + message.text};
@@ -359,7 +359,7 @@ void TensorPulls::on(ProcessId from, const CloseConnectionReply& message) {
     if (pull.stage == Stage::closing && pull.holders.front().process == from) waiting.push_back(id);
   }
   context_.out->push_back(Part{from, !waiting.empty()});
-  for (const auto id : waiting) ask(id, pulls_.at(id));
+  for (const auto id : waiting) request(id, pulls_.at(id));
 }
 
 // True if a pull from the holder is in progress, or if chunks of its objects are relayed here.
@@ -486,7 +486,7 @@ void TensorPulls::peer_gone(ProcessId peer, bool may_return) {
     auto& pull = at->second;
     const bool trying = !pull.holders.empty() && pull.holders.front().process == peer &&
                         pull.stage != Stage::queued && pull.stage != Stage::in_line &&
-                        pull.stage != Stage::looking;
+                        pull.stage != Stage::resolving;
     if (!may_return) pull.gone.insert(peer);
     std::erase_if(pull.holders, [&](const Holder& each) {
       if (each.process != peer || (trying && &each == &pull.holders.front())) return false;
@@ -504,7 +504,7 @@ void TensorPulls::peer_gone(ProcessId peer, bool may_return) {
     pull.last = {ErrorCode::unavailable, may_return
                                              ? "the connection to the process that has it broke"
                                              : "the process that had it is gone"};
-    if (pull.stage == Stage::asking || pull.stage == Stage::closing) {
+    if (pull.stage == Stage::requesting || pull.stage == Stage::closing) {
       try_failed(pull, pull.last, true, false);
       move_on(id, pull);
     } else if (pull.stage != Stage::leaving) {
@@ -522,7 +522,7 @@ void TensorPulls::tick() {
     const auto at = pulls_.find(id);
     if (at == pulls_.end() || !at->second.due || *at->second.due > context_.now) continue;
     auto& pull = at->second;
-    if (pull.stage == Stage::looking) {
+    if (pull.stage == Stage::resolving) {
       pull.due.reset();
       mark_holder_resolved.hit();
       context_.out->push_back(ResolveHolder{pull.request.object, pull.disconnected});
@@ -532,10 +532,10 @@ void TensorPulls::tick() {
       mark_silent_holder.hit();
       try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
       move_on(id, pull);
-    } else if (pull.stage == Stage::asking && !pull.requested_again) {
+    } else if (pull.stage == Stage::requesting && !pull.requested_again) {
       pull.requested_again = true;
       send_pull(pull);
-    } else if (pull.stage == Stage::asking) {
+    } else if (pull.stage == Stage::requesting) {
       mark_silent_holder.hit();
       context_.send(pull.holders.front().process, PullTensorCancelled{pull.transfer, 0});
       if (pull.holders.front().keeps) back_off(pull.holders.front().process);

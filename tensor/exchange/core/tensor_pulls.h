@@ -53,15 +53,15 @@ class TensorPulls {
 
  private:
   enum class Stage : std::uint8_t {
-    queued,    // waits for memory
-    in_line,   // has memory; too many chunks are requested from this holder
-    looking,   // waits for the result of a lookup of holders
-    reaching,  // connects to a replica holder
-    closing,   // waits until the idle connection to the holder is closed, then asks
-    asking,    // waits for the reply of a holder
-    moving,    // one-sided transfer
-    stepping,  // two-sided transfer
-    leaving,   // waits until the operation no longer accesses memory
+    queued,      // waits for memory
+    in_line,     // has memory; too many chunks are requested from this holder
+    resolving,   // waits for the result of a lookup of holders
+    reaching,    // connects to a replica holder
+    closing,     // waits until the idle connection to the holder is closed, then requests
+    requesting,  // waits for the reply of a holder
+    moving,      // one-sided transfer
+    stepping,    // two-sided transfer
+    leaving,     // waits until the operation no longer accesses memory
   };
   struct Holder {
     ProcessId process;
@@ -98,7 +98,7 @@ class TensorPulls {
   };
 
   void admit();
-  // Starts queued chunks of a holder, up to `max_parts_asked`.
+  // Starts queued chunks of a holder, up to `max_pending_parts`.
   void begin_chunks(ProcessId holder);
   void begin(RegionPullId id, Pull& pull);
   std::uint64_t bytes_of(const TensorRequest& request) const;
@@ -113,8 +113,8 @@ class TensorPulls {
   bool is_backed_off(ProcessId replica_holder) const;
   void back_off(ProcessId replica_holder);
   void next_try(RegionPullId id, Pull& pull);
-  void look_up(RegionPullId id, Pull& pull);
-  void ask(RegionPullId id, Pull& pull);
+  void resolve_holders(RegionPullId id, Pull& pull);
+  void request(RegionPullId id, Pull& pull);
   void send_pull(Pull& pull);
   void send_cancelled(ProcessId from, TransferId transfer);
   bool wants_from(ProcessId holder) const;
@@ -128,7 +128,7 @@ class TensorPulls {
   void finish(RegionPullId id, RegionOutcome outcome);
   void forget_transfer(Pull& pull);
   void note(Pull& pull, std::string refusal);
-  Pull* asked(ProcessId from, TransferId transfer, RegionPullId& id);
+  Pull* pull_of(ProcessId from, TransferId transfer, RegionPullId& id);
 
   RegionContext& context_;
   TwoSidedSteps& steps_;
@@ -139,7 +139,7 @@ class TensorPulls {
   std::size_t waiting_ = 0;
   struct ChunkLine {
     std::deque<RegionPullId> waiting{};
-    std::size_t asked = 0;  // started and not ended
+    std::size_t pending = 0;  // started and not ended
   };
   // by first holder, so that a silent holder delays only its own queue
   std::map<ProcessId, ChunkLine> chunk_lines_;

@@ -29,7 +29,7 @@ void TensorPulls::reached(RegionPullId id, ProcessId replica_holder,
     return next_try(id, pull);
   }
   pull.holders.front().paths = std::move(paths);
-  ask(id, pull);
+  request(id, pull);
 }
 
 // Follows each redirect at most once and never to a known holder, so that redirects in a circle

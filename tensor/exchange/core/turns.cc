@@ -4,7 +4,7 @@
 
 namespace mobula::internal::transfer {
 
-bool Turns::ask(std::uint32_t device_ordinal, Taker taker) {
+bool Turns::request(std::uint32_t device_ordinal, Taker taker) {
   auto& line = lines_[device_ordinal];
   if (std::ranges::find(line, taker) == line.end()) line.push_back(taker);
   return line.front() == taker;

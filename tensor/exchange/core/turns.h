@@ -16,7 +16,7 @@ class Turns {
   using Taker = std::uint64_t;
 
   // Returns true if the turn is granted immediately; otherwise the taker is queued.
-  bool ask(std::uint32_t device_ordinal, Taker taker);
+  bool request(std::uint32_t device_ordinal, Taker taker);
   // Releases the turn or leaves the queue. Returns the taker that has the turn as a result.
   std::optional<Taker> leave(std::uint32_t device_ordinal, Taker taker);
   bool has(std::uint32_t device_ordinal, Taker taker) const;

@@ -41,7 +41,7 @@ void TwoSidedSteps::begin(const SideKey& key, const SideTerms& terms) {
 
 void TwoSidedSteps::begin_step(SideId id, Side& side) {
   side.epoch = row_of(side).epoch;
-  if (is_lower(side)) return ask_turn(id, side);
+  if (is_lower(side)) return request_turn(id, side);
   side.phase = Phase::waiting;
   // no timeout: the wait for a turn is unbounded, and a dead peer is detected otherwise
   side.due.reset();
@@ -53,10 +53,10 @@ void TwoSidedSteps::say(const Side& side, TwoSidedStep::Phase phase) {
                                             side.key.receives, side.epoch});
 }
 
-void TwoSidedSteps::ask_turn(SideId id, Side& side) {
+void TwoSidedSteps::request_turn(SideId id, Side& side) {
   side.phase = Phase::in_line;
   side.due.reset();
-  if (turns_.ask(side.terms.channel.device_ordinal, id)) return got_turn(id, side);
+  if (turns_.request(side.terms.channel.device_ordinal, id)) return got_turn(id, side);
   mark_in_line.hit();
 }
 
@@ -122,12 +122,12 @@ void TwoSidedSteps::on(ProcessId from, const TwoSidedStep& message) {
     case TwoSidedStep::Phase::wanted:
       if (side.key.receives || !is_lower(side) || side.phase != Phase::idle) return;
       side.epoch = message.epoch;
-      return ask_turn(id, side);
+      return request_turn(id, side);
     case TwoSidedStep::Phase::lower_ready:
       if (is_lower(side) || (side.phase != Phase::idle && side.phase != Phase::waiting)) return;
       side.epoch = message.epoch;
       if (message.from_receiver) side.opens = message.opens;
-      return ask_turn(id, side);
+      return request_turn(id, side);
     case TwoSidedStep::Phase::go:
       if (!is_lower(side) || side.phase != Phase::has_turn) return;
       if (message.epoch != side.epoch)
@@ -231,7 +231,7 @@ void TwoSidedSteps::claim(std::uint32_t device_ordinal, std::uint64_t claim) {
   if (!fresh) return;
   at->second = {++last_, device_ordinal};
   claiming_.emplace(last_, claim);
-  if (turns_.ask(device_ordinal, last_)) {
+  if (turns_.request(device_ordinal, last_)) {
     context_.out->push_back(TurnTaken{claim});
   } else {
     mark_in_line.hit();

@@ -126,7 +126,7 @@ class TwoSidedSteps {
   bool is_lower(const Side& side) const { return context_.self < side.key.peer; }
   ChannelRow& row_of(const Side& side) { return channels_[side.terms.channel]; }
   void begin_step(SideId id, Side& side);
-  void ask_turn(SideId id, Side& side);
+  void request_turn(SideId id, Side& side);
   void got_turn(SideId id, Side& side);
   void issue(SideId id, Side& side);
   void say(const Side& side, TwoSidedStep::Phase phase);

@@ -69,7 +69,7 @@ class ActorsOfAClient : public testing::Test {
     submit.spec.get_if_exists = true;
     submit.spec.constructor.form.edit().num_returns = 0;
     EXPECT_EQ(questions(step(submit)), 1);
-    EXPECT_EQ(questions(step(AskHead{FindActor{5, "shared", ""}})), 1);
+    EXPECT_EQ(questions(step(QueryHead{FindActor{5, "shared", ""}})), 1);
     step(ReleaseRef{handle_id(actor)});
     // The head replied before it received the release of the last handle.
     FindActorReply found;
@@ -133,7 +133,7 @@ TEST_F(ActorsOfAClient, FoundActor_HeldUntilReceiverReleases) {
   };
   const ActorId foreign = ActorId::of(9);
   step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
-  step(AskHead{FindActor{5, "shared", ""}});
+  step(QueryHead{FindActor{5, "shared", ""}});
   FindActorReply found;
   found.found = true;
   found.actor = foreign;

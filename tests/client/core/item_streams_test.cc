@@ -539,11 +539,11 @@ TEST_F(ItemStreams, PassedOn_PositionsFollowEachOther) {
   EXPECT_TRUE(commanded<HandedOver>().front().tasks.empty()) << "this process finishes the call";
   yield(0);
   EXPECT_EQ(to_agent<ReserveObjectRequest>().front().object, position_id(made, 0));
-  ReserveObjectReply place;
-  place.object = position_id(made, 0);
-  place.place = {4, 4096, 1};
-  agent(place);
-  const auto written = commanded<RoomMade>().front();
+  ReserveObjectReply location;
+  location.object = position_id(made, 0);
+  location.location = {4, 4096, 1};
+  agent(location);
+  const auto written = commanded<SpaceReserved>().front();
   step(ValueWritten{written.object, false, written.contained});
   std::vector<ObjectId> exported;
   for (const auto& each : to_agent<ExportObject>()) exported.push_back(each.object);

@@ -21,21 +21,21 @@ class Objects : public SmallClient {
   // A large value that a thread put: written and sealed.
   ObjectId put_large(std::uint64_t number, std::uint64_t slab, RefRecords contained = {}) {
     const ObjectId object = ObjectId::of(number);
-    step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
-    ReserveObjectReply room;
-    room.object = object;
-    room.place = {slab, 4096, 1 << 20};
-    step(ReceivedFromAgent{room});
+    step(ReserveSpace{object, 1 << 20, ProcessId::of(1), node()});
+    ReserveObjectReply space;
+    space.object = object;
+    space.location = {slab, 4096, 1 << 20};
+    step(ReceivedFromAgent{space});
     step(ValueWritten{object, false, std::move(contained)});
     step(ReceivedFromAgent{SealObjectReply{object}});
     return object;
   }
   // The agent reserves memory for the value of an escaped object, and seals it.
   void seal_escaped(ObjectId object) {
-    ReserveObjectReply room;
-    room.object = object;
-    room.place = {1, 4096, core_.object(object)->value->size_bytes};
-    step(ReceivedFromAgent{room});
+    ReserveObjectReply space;
+    space.object = object;
+    space.location = {1, 4096, core_.object(object)->value->size_bytes};
+    step(ReceivedFromAgent{space});
     step(ValueWritten{object, false, {}});
     step(ReceivedFromAgent{SealObjectReply{object}});
   }
@@ -342,7 +342,7 @@ TEST_F(Holds, PendingUnpin_LastReaderReplies) {
   FetchObjectReply readable;
   readable.object = object;
   readable.fetch = fetch;
-  readable.place = {1, 0, 1 << 20};
+  readable.location = {1, 0, 1 << 20};
   step(ReceivedFromAgent{readable});
   EXPECT_TRUE(core_.want_quietly(object));
   step(ReceivedFromAgent{UnpinRequest{object, fetch}});
@@ -395,12 +395,12 @@ TEST_F(Holds, EscapedValue_StaysWhileHeld) {
   step(given);
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
   EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
-  ReserveObjectReply room;
-  room.object = ObjectId::of(1);
-  room.place = {3, 0, 5};
-  step(ReceivedFromAgent{room});
-  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
-  EXPECT_EQ(commanded<RoomMade>()[0].payload.size(), 5u);
+  ReserveObjectReply space;
+  space.object = ObjectId::of(1);
+  space.location = {3, 0, 5};
+  step(ReceivedFromAgent{space});
+  ASSERT_EQ(commanded<SpaceReserved>().size(), 1u);
+  EXPECT_EQ(commanded<SpaceReserved>()[0].payload.size(), 5u);
   EXPECT_TRUE(core_.storing({core_.ref_of(ObjectId::of(1))}));
   step(ValueWritten{ObjectId::of(1), false, {}});
   step(ReceivedFromAgent{SealObjectReply{ObjectId::of(1)}});
@@ -417,18 +417,18 @@ TEST_F(Holds, EscapedValue_StaysWhileHeld) {
 
 TEST_F(Holds, ResultOfEarlierAttempt_SealedAtNewHome) {
   const ObjectId object = ObjectId::of(1);
-  step(ReserveRoom{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});
+  step(ReserveSpace{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});
   ReserveObjectReply there;
   there.object = object;
   there.failure = failure(ErrorCode::already_exists, "object is already sealed");
   step(ReceivedFromAgent{there});
-  EXPECT_TRUE(commanded<RoomMade>().empty()) << "its owner does not hold it yet";
+  EXPECT_TRUE(commanded<SpaceReserved>().empty()) << "its owner does not hold it yet";
   ASSERT_EQ(to_agent<SealObjectRequest>().size(), 1u);
   EXPECT_EQ(to_agent<SealObjectRequest>()[0].owner, ProcessId::of(50));
   EXPECT_EQ(to_agent<SealObjectRequest>()[0].home, NodeId::of(2));
   step(ReceivedFromAgent{SealObjectReply{object}});
-  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
-  EXPECT_EQ(commanded<RoomMade>()[0].failure->code, ErrorCode::already_exists);
+  ASSERT_EQ(commanded<SpaceReserved>().size(), 1u);
+  EXPECT_EQ(commanded<SpaceReserved>()[0].failure->code, ErrorCode::already_exists);
   EXPECT_EQ(commanded<ValueSealed>().size(), 1u);
   EXPECT_FALSE(core_.writing());
 }
@@ -441,12 +441,12 @@ TEST_F(LostStores, NewAgent_StoresWrittenObjectsAgain) {
   // A reader waits until the value is stored again.
   step(WantObject{object});
   EXPECT_TRUE(to_agent<FetchObjectRequest>().empty());
-  ReserveObjectReply room;
-  room.object = object;
-  room.place = {8, 0, 1 << 20};
-  step(ReceivedFromAgent{room});
-  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
-  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (SlabRange{3, 4096, 1 << 20}));
+  ReserveObjectReply space;
+  space.object = object;
+  space.location = {8, 0, 1 << 20};
+  step(ReceivedFromAgent{space});
+  ASSERT_EQ(commanded<SpaceReserved>().size(), 1u);
+  EXPECT_EQ(commanded<SpaceReserved>()[0].copy_of, (SlabRange{3, 4096, 1 << 20}));
   step(ValueWritten{object, false, {}});
   ASSERT_EQ(to_agent<SealObjectRequest>().size(), 1u);
   EXPECT_EQ(to_agent<SealObjectRequest>()[0].owner, ProcessId::of(1));
@@ -456,8 +456,8 @@ TEST_F(LostStores, NewAgent_StoresWrittenObjectsAgain) {
   // A second loss copies it from its present location.
   new_agent();
   step(ReceivedFromAgent{ReserveObjectReply{object, {9, 0, 1 << 20}, false, 0, {}}});
-  ASSERT_EQ(commanded<RoomMade>().size(), 1u);
-  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (SlabRange{8, 0, 1 << 20}));
+  ASSERT_EQ(commanded<SpaceReserved>().size(), 1u);
+  EXPECT_EQ(commanded<SpaceReserved>()[0].copy_of, (SlabRange{8, 0, 1 << 20}));
 }
 
 using Places = Objects;
@@ -468,7 +468,7 @@ TEST_F(Places, UnpinsWhenLastReaderReleases) {
   ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
   FetchObjectReply readable;
   readable.object = object;
-  readable.place = {3, 4096, 1 << 20};
+  readable.location = {3, 4096, 1 << 20};
   readable.fetch = to_agent<FetchObjectRequest>()[0].fetch;
   step(ReceivedFromAgent{readable});
   step(ReceivedFromAgent{UnpinRequest{object, readable.fetch}});
@@ -477,7 +477,7 @@ TEST_F(Places, UnpinsWhenLastReaderReleases) {
   step(UnwantObject{object});
   ASSERT_EQ(to_agent<UnpinReply>().size(), 1u);
   EXPECT_EQ(to_agent<UnpinReply>()[0].fetch, readable.fetch);
-  EXPECT_EQ(commanded<DropPlace>().size(), 1u);
+  EXPECT_EQ(commanded<DropLocation>().size(), 1u);
   EXPECT_FALSE(core_.settled(object));
   step(WantObject{object});
   ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
@@ -489,7 +489,7 @@ TEST_F(Places, Unread_UnpinsOnlyOnRequest) {
   step(WantObject{object});
   FetchObjectReply readable;
   readable.object = object;
-  readable.place = {3, 4096, 1 << 20};
+  readable.location = {3, 4096, 1 << 20};
   readable.fetch = to_agent<FetchObjectRequest>().at(0).fetch;
   step(ReceivedFromAgent{readable});
   step(UnwantObject{object});
@@ -507,7 +507,7 @@ TEST_F(Places, IgnoresReplyToCancelledFetch) {
   step(WantObject{ref.object});
   FetchObjectReply early;
   early.object = ref.object;
-  early.place = {3, 0, 100};
+  early.location = {3, 0, 100};
   early.fetch = to_agent<FetchObjectRequest>().at(0).fetch;
   step(ReleaseRef{ref.object});
   step(AdoptRef{ref});
@@ -553,7 +553,7 @@ TEST_F(LostStores, KeepsContainedRefsUntilStored) {
 
 TEST_F(LostStores, WriterActive_LosesNothing) {
   const ObjectId object = ObjectId::of(1);
-  step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
+  step(ReserveSpace{object, 1 << 20, ProcessId::of(1), node()});
   step(ReceivedFromAgent{ReserveObjectReply{object, {3, 0, 1 << 20}, false, 0, {}}});
   new_agent();
   EXPECT_TRUE(to_agent<ReserveObjectRequest>().empty());
@@ -562,7 +562,7 @@ TEST_F(LostStores, WriterActive_LosesNothing) {
   EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
   EXPECT_EQ(state(object), "value");
   step(ReceivedFromAgent{ReserveObjectReply{object, {8, 0, 1 << 20}, false, 0, {}}});
-  EXPECT_EQ(commanded<RoomMade>().at(0).copy_of.slab, 3u);
+  EXPECT_EQ(commanded<SpaceReserved>().at(0).copy_of.slab, 3u);
 }
 
 TEST_F(LostStores, Unreadable_IsLost) {

@@ -91,13 +91,13 @@ TEST_F(Preemption, RetriesUsedUp_TaskIsSpared) {
 TEST_F(Preemption, Query_ReportsWhetherTaskMayBePreempted) {
   submit_with_retries(1);
   slot(3, 20);
-  head(RecallSlot{SlotId::of(3), "work of a higher priority waits", RunningTask::is_asked_about});
+  head(RecallSlot{SlotId::of(3), "work of a higher priority waits", RunningTask::is_queried});
   EXPECT_TRUE(to_executor<CancelCall>().empty());
   ASSERT_EQ(to_head<PreemptionAnswer>().size(), 1u);
   EXPECT_TRUE(to_head<PreemptionAnswer>()[0].may_end);
   submit_with_retries(0, 2);
   slot(4, 21);
-  head(RecallSlot{SlotId::of(4), "work of a higher priority waits", RunningTask::is_asked_about});
+  head(RecallSlot{SlotId::of(4), "work of a higher priority waits", RunningTask::is_queried});
   ASSERT_EQ(to_head<PreemptionAnswer>().size(), 1u);
   EXPECT_FALSE(to_head<PreemptionAnswer>()[0].may_end);
 }

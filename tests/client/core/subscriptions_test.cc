@@ -39,7 +39,7 @@ class Subscriptions : public SmallClient {
     FetchObjectReply read;
     read.object = object;
     read.fetch = fetch;
-    read.place = {4, 4096, 1 << 20};
+    read.location = {4, 4096, 1 << 20};
     take(ReceivedFromAgent{read});
   }
 

@@ -173,7 +173,7 @@ class BorrowedArguments : public UnreadArguments {
   void place_returns() {
     UnpinRequest asked;
     asked.object = borrowed.object;
-    asked.fetch = core_.object(borrowed.object)->reading->place_fetch;
+    asked.fetch = core_.object(borrowed.object)->reading->location_fetch;
     agent(asked);
   }
   const RefRecord borrowed{ObjectId::of(77), NodeId::of(2), ProcessId::of(5), {}};

@@ -6,32 +6,32 @@ namespace {
 
 class Writes : public SmallClient {
  protected:
-  ReserveObjectReply room(ObjectId object) {
+  ReserveObjectReply space(ObjectId object) {
     ReserveObjectReply answer;
     answer.object = object;
-    answer.place = {1, 4096, 1 << 20};
+    answer.location = {1, 4096, 1 << 20};
     return answer;
   }
   const ObjectId first = ObjectId::of(70);
 };
 
 TEST_F(Writes, Abandoned_AgentIsNotified) {
-  step(ReserveRoom{first, 1 << 20, ProcessId::of(1), node()});
+  step(ReserveSpace{first, 1 << 20, ProcessId::of(1), node()});
   step(AbandonWrite{first});
   const auto released = to_agent<ReleaseObject>();
   ASSERT_EQ(released.size(), 1u);
   EXPECT_TRUE(released[0].abandons_write);
   EXPECT_EQ(core_.sizes().writes, 0u);
-  agent(room(first));
-  EXPECT_TRUE(commanded<RoomMade>().empty()) << "no thread waits for it";
+  agent(space(first));
+  EXPECT_TRUE(commanded<SpaceReserved>().empty()) << "no thread waits for it";
 }
 
 TEST_F(Writes, Abandoned_AnotherWriterGetsMemory) {
-  step(ReserveRoom{first, 1 << 20, ProcessId::of(1), node()});
+  step(ReserveSpace{first, 1 << 20, ProcessId::of(1), node()});
   step(AbandonWrite{first});
-  step(ReserveRoom{ObjectId::of(71), 1 << 20, ProcessId::of(1), node()});
-  agent(room(ObjectId::of(71)));
-  EXPECT_EQ(commanded<RoomMade>().size(), 1u);
+  step(ReserveSpace{ObjectId::of(71), 1 << 20, ProcessId::of(1), node()});
+  agent(space(ObjectId::of(71)));
+  EXPECT_EQ(commanded<SpaceReserved>().size(), 1u);
 }
 
 // The home reports both the loss of the bytes and that no process holds the object, after this
@@ -46,7 +46,7 @@ TEST_F(Writes, GoneAfterRelease_StoredValueIsDropped) {
   argument.value = outer;
   given.call.arguments.edit().push_back(argument);
   step(given);
-  agent(room(object));
+  agent(space(object));
   step(ValueWritten{object, false, {}});
   step(ReceivedFromAgent{SealObjectReply{object}});
   slot(3, 20);
@@ -56,7 +56,7 @@ TEST_F(Writes, GoneAfterRelease_StoredValueIsDropped) {
   step(ReceivedFromAgent{ObjectGone{object, "node 2 released the last copy"}});
   EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
   step(ReceivedFromAgent{ExportReleased{object}});
-  agent(room(object));
+  agent(space(object));
   step(ValueWritten{object, false, {}});
   step(ReceivedFromAgent{SealObjectReply{object}});
   EXPECT_EQ(state(object), "unknown");

@@ -177,7 +177,7 @@ TEST_F(EngineRings, SpinsForAWhileWithinBudget) {
   const auto page = SpinBudget::open(file.get()).value();
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring, copy_of(file).value());
   page.set_longest(50us);
-  page.set_room(1);
+  page.set_permits(1);
   start();
   // A thread may be suspended between reading the page and its request, and then requests late.
   const auto after_calls = [&](auto holds) {
@@ -187,14 +187,14 @@ TEST_F(EngineRings, SpinsForAWhileWithinBudget) {
     }
     return false;
   };
-  EXPECT_TRUE(after_calls([&] { return page.take_asked() && page.taken() == 0; }));
+  EXPECT_TRUE(after_calls([&] { return page.take_requested() && page.taken() == 0; }));
   page.set_longest(Duration(0));
   // no thread spins, so no thread requests a permit
-  EXPECT_TRUE(after_calls([&] { return !page.take_asked(); }));
+  EXPECT_TRUE(after_calls([&] { return !page.take_requested(); }));
   page.set_longest(50us);
-  page.set_room(0);
+  page.set_permits(0);
   // without success; the thread blocks and continues later
-  EXPECT_TRUE(after_calls([&] { return page.take_asked(); }));
+  EXPECT_TRUE(after_calls([&] { return page.take_requested(); }));
 }
 
 bool eventually(const std::function<bool()>& holds) {

@@ -243,7 +243,7 @@ void FakeAgent::fetched(const FetchObjectRequest& fetch) {
     return send(std::move(readable));
   }
   Stored& stored = at->second;
-  readable.place = {stored.slab, 0, stored.size_bytes};
+  readable.location = {stored.slab, 0, stored.size_bytes};
   readable.new_slab = true;
   readable.slab_bytes =
       static_cast<std::int64_t>(slab_file_bytes(static_cast<std::uint64_t>(stored.size_bytes)));

@@ -59,15 +59,15 @@ class RingLinksTest : public ::testing::Test {
     return fds;
   }
   // Opens a pair from the caller to the executor, with a separate index at each end.
-  void open(std::uint64_t ring, std::uint32_t callers_place = 3,
-            std::uint32_t executors_place = 5) {
+  void open(std::uint64_t ring, std::uint32_t callers_index = 3,
+            std::uint32_t executors_index = 5) {
     memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
     ASSERT_TRUE(caller_.links
-                    .open({executor_.id, true, callers_place, executors_place, ring},
+                    .open({executor_.id, true, callers_index, executors_index, ring},
                           files_for(memory_, executor_))
                     .ok());
     ASSERT_TRUE(executor_.links
-                    .open({caller_.id, false, executors_place, callers_place, ring},
+                    .open({caller_.id, false, executors_index, callers_index, ring},
                           files_for(memory_, caller_))
                     .ok());
   }

@@ -34,8 +34,8 @@ class SpanAnswers : public testing::Test {
     for (unsigned i = 0; i < 3; ++i)
       owned.add({TaskId::of(i + 1), form, at(1), at(2), at(3), false, {}});
   }
-  SpansReply answer(SpansRequest asked) {
-    SpanAnswer reply(at(10'000), 77, asked);
+  SpansReply answer(SpansRequest query) {
+    SpanAnswer reply(at(10'000), 77, query);
     reply.add(owned);
     reply.add_ran(ran);
     return reply.take();

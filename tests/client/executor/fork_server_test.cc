@@ -52,7 +52,7 @@ TEST(ForkServerCheck, RejectsLargeMemoryWithBothSizes) {
 TEST(ForkServerCheck, InspectsThreadsAndMemoryOfThisProcess) {
   std::latch end(1);
   std::thread other([&] { end.wait(); });
-  const OwnProcess seen = look_at_own_process();
+  const OwnProcess seen = inspect_own_process();
   end.count_down();
   other.join();
   EXPECT_GE(seen.threads.size(), 2u);

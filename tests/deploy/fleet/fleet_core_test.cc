@@ -10,13 +10,13 @@ TEST(FleetCore, LaunchesOnceForOneDemand) {
   f.step(FleetTick{});
   f.list();
   f.want(3);
-  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
   ASSERT_EQ(order.size(), 1u);
   EXPECT_EQ(order[0].names, (std::vector<std::string>{"mobula-c-1", "mobula-c-2", "mobula-c-3"}));
   f.now = f.now + 1s;
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   f.step(LaunchAnswered{"cpu", {{"mobula-c-1", "a"}, {"mobula-c-2", "b"}, {"mobula-c-3", "c"}}});
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   EXPECT_TRUE(f.recorded("NODE_LAUNCHED"));
   const auto report = f.core->report(f.now);
   ASSERT_FALSE(report.waits.empty());
@@ -26,15 +26,15 @@ TEST(FleetCore, LaunchesOnceForOneDemand) {
 TEST(FleetCore, PlansNothingBeforeFirstWholeList) {
   Fixture f;
   f.want(1);
-  EXPECT_TRUE(f.only<MakePlan>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<MakePlan>(f.snapshot_and_plan()).empty());
   f.list({}, false);
-  EXPECT_TRUE(f.only<MakePlan>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<MakePlan>(f.snapshot_and_plan()).empty());
   f.recovering = true;
-  EXPECT_TRUE(f.only<MakePlan>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<MakePlan>(f.snapshot_and_plan()).empty());
   f.list();
-  EXPECT_TRUE(f.only<MakePlan>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<MakePlan>(f.snapshot_and_plan()).empty());
   f.recovering = false;
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).size(), 1u);
 }
 
 TEST(FleetCore, StaysWithinMaximum) {
@@ -42,8 +42,8 @@ TEST(FleetCore, StaysWithinMaximum) {
   f.step(FleetTick{});
   f.list();
   f.want(9);
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).at(0).names.size(), 2u);
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).at(0).names.size(), 2u);
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
 }
 
 TEST(FleetCore, AdoptionMakesRunningPlanStale) {
@@ -51,7 +51,7 @@ TEST(FleetCore, AdoptionMakesRunningPlanStale) {
   f.step(FleetTick{});
   f.list();
   f.want(1);
-  const auto plan = f.only<MakePlan>(f.step(Looked{f.cluster, false}));
+  const auto plan = f.only<MakePlan>(f.step(SnapshotReceived{f.cluster, false}));
   ASSERT_EQ(plan.size(), 1u);
   f.list({f.row("mobula-c-7")});
   const auto planned = planner::plan(plan[0].state, plan[0].types, f.options.limits);
@@ -66,7 +66,7 @@ TEST(FleetCore, AdoptsOwnInstancesAlone) {
   f.list({f.row("mobula-c-7"), f.row("mobula-other-8"), f.row("web-1"), f.row("mobula-c-7x")});
   EXPECT_EQ(f.count(InstanceState::starting), 1);
   f.want(2);
-  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
   ASSERT_EQ(order.size(), 1u);
   EXPECT_EQ(order[0].names, std::vector<std::string>{"mobula-c-8"});
 }
@@ -76,16 +76,16 @@ TEST(FleetCore, DrainsBeforeItEndsIdleNode) {
   const auto name = f.joined();
   f.list({f.row(name)});
   f.cluster.nodes[0].idle = 61s;
-  const auto drain = f.only<DrainNode>(f.look_and_plan());
+  const auto drain = f.only<DrainNode>(f.snapshot_and_plan());
   ASSERT_EQ(drain.size(), 1u);
   EXPECT_EQ(drain[0].timeout, 120s);
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   f.cluster.nodes[0].draining = true;
   f.cluster.nodes[0].phase = NodePhase::leaving;
   f.cluster.nodes[0].task_slots = 1;
-  EXPECT_TRUE(f.only<CountObjects>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<CountObjects>(f.snapshot_and_plan()).empty());
   f.cluster.nodes[0].task_slots = 0;
-  EXPECT_EQ(f.only<CountObjects>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<CountObjects>(f.snapshot_and_plan()).size(), 1u);
   EXPECT_TRUE(f.only<EndInstances>(f.step(Drained{f.cluster.nodes[0].id, 2})).empty());
   const auto end = f.only<EndInstances>(f.step(Drained{f.cluster.nodes[0].id, 0}));
   ASSERT_EQ(end.size(), 1u);
@@ -103,11 +103,11 @@ TEST(FleetCore, UndrainsWhenDemandReturns) {
   f.list({f.row(name)});
   auto& node = f.cluster.nodes[0];
   node.idle = 61s;
-  ASSERT_EQ(f.only<DrainNode>(f.look_and_plan()).size(), 1u);
+  ASSERT_EQ(f.only<DrainNode>(f.snapshot_and_plan()).size(), 1u);
   node.draining = true;
   node.phase = NodePhase::leaving;
   f.want(1);
-  const auto out = f.look_and_plan();
+  const auto out = f.snapshot_and_plan();
   EXPECT_EQ(f.only<UndrainNode>(out).size(), 1u);
   EXPECT_TRUE(f.only<LaunchInstances>(out).empty());
   EXPECT_EQ(f.count(InstanceState::joined), 1);
@@ -118,15 +118,16 @@ TEST(FleetCore, SnapshotOlderThanUndrain_NodeStillCounts) {
   Fixture f;
   const auto name = f.joined();
   f.cluster.nodes[0].idle = Duration(61s);
-  ASSERT_EQ(f.only<DrainNode>(f.look_and_plan()).size(), 1u);
+  ASSERT_EQ(f.only<DrainNode>(f.snapshot_and_plan()).size(), 1u);
   f.cluster.nodes[0].draining = true;
   f.cluster.nodes[0].phase = NodePhase::leaving;
   f.want(1);
-  const auto out = f.look_and_plan();
+  const auto out = f.snapshot_and_plan();
   ASSERT_EQ(f.only<UndrainNode>(out).size(), 1u);
   EXPECT_TRUE(f.only<LaunchInstances>(out).empty());
   f.now = f.now + 1s;
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "the node still drains there";
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty())
+      << "the node still drains there";
   EXPECT_EQ(f.count(InstanceState::joined), 1);
 }
 
@@ -136,13 +137,13 @@ TEST(FleetCore, ObjectsThatCannotLeaveKeepNode) {
   f.list({f.row(name)});
   auto& node = f.cluster.nodes[0];
   node.idle = 61s;
-  f.look_and_plan();
+  f.snapshot_and_plan();
   node.draining = true;
   node.phase = NodePhase::leaving;
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.step(Drained{node.id, 1});
   f.now = f.now + 131s;
-  const auto out = f.look_and_plan();
+  const auto out = f.snapshot_and_plan();
   EXPECT_EQ(f.only<UndrainNode>(out).size(), 1u);
   EXPECT_TRUE(f.only<EndInstances>(out).empty());
 }
@@ -153,13 +154,13 @@ TEST(FleetCore, EndsInstanceThatNeverJoins) {
   f.cluster.slots.clear();
   f.list({f.row(name)});
   f.now = f.now + 599s;
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   f.now = f.now + 2s;
   const auto late = f.step(FleetTick{});
   EXPECT_EQ(f.only<RevokeTicket>(late).size(), 1u);
   EXPECT_TRUE(f.only<EndInstances>(late).empty());  // a running look could show its node
-  f.look_and_plan();
-  EXPECT_EQ(f.only<EndInstances>(f.look_and_plan()).size(), 1u);
+  f.snapshot_and_plan();
+  EXPECT_EQ(f.only<EndInstances>(f.snapshot_and_plan()).size(), 1u);
   EXPECT_TRUE(f.recorded("LAUNCH_FAILED"));
 }
 
@@ -170,7 +171,7 @@ TEST(FleetCore, PendingInstanceWaitsForCapacity) {
     f.now = f.now + 300s;
     f.step(FleetTick{});
     f.list({f.row(name, ProviderState::pending)});
-    EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+    EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   }
   EXPECT_EQ(f.count(InstanceState::accepted), 1);
 }
@@ -180,12 +181,12 @@ TEST(FleetCore, EndsInstanceWhoseAgentIsDead) {
   const auto name = f.joined();
   f.list({f.row(name)});
   f.cluster.nodes.clear();
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   f.now = f.now + 29s;
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   f.now = f.now + 2s;
   EXPECT_TRUE(f.only<EndInstances>(f.step(FleetTick{})).empty());  // no look since then
-  EXPECT_EQ(f.only<EndInstances>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<EndInstances>(f.snapshot_and_plan()).size(), 1u);
 }
 
 TEST(FleetCore, EndsNothingWhileHeadRecovers) {
@@ -196,11 +197,11 @@ TEST(FleetCore, EndsNothingWhileHeadRecovers) {
   f.recovering = true;
   for (int i = 0; i < 10; ++i) {
     f.now = f.now + 30s;
-    EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+    EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   }
   f.recovering = false;
   f.join(name);
-  f.look_and_plan();
+  f.snapshot_and_plan();
   EXPECT_EQ(f.count(InstanceState::joined), 1);
 }
 
@@ -214,7 +215,7 @@ TEST(FleetCore, ListSaysUsedInstanceFailed_KeepsIt) {
     EXPECT_EQ(f.count(InstanceState::joined), 1);
   }
   f.cluster.nodes.clear();
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.list({f.row(name, ProviderState::failed)});
   EXPECT_EQ(f.count(InstanceState::joined), 0) << "its node is gone";
 }
@@ -228,7 +229,7 @@ TEST(FleetCore, NodeJoinsAtItsDeadline_Stays) {
   f.cluster.slots.clear();
   for (int i = 0; i < 3; ++i) {
     f.now = f.now + 1s;
-    EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+    EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   }
   EXPECT_EQ(f.count(InstanceState::joined), 1);
 }
@@ -249,7 +250,7 @@ TEST(FleetCore, EndsFailedInstanceWithoutNode) {
   f.step(EndAnswered{{{name, failed.ref}}});
   EXPECT_FALSE(f.core->has_instances());
   f.join(name);
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.now = f.now + 10s;
   EXPECT_TRUE(f.only<EndInstances>(f.step(Listed{{failed}, true})).empty()) << "its node is up";
 }
@@ -260,17 +261,17 @@ TEST(FleetCore, OldNodesOfEndingInstanceCountForMaximum) {
   f.list({f.row(name)});
   auto& node = f.cluster.nodes[0];
   node.idle = 61s;
-  f.look_and_plan();
+  f.snapshot_and_plan();
   node.draining = true;
   node.phase = NodePhase::leaving;
-  f.look_and_plan();
+  f.snapshot_and_plan();
   ASSERT_EQ(f.only<EndInstances>(f.step(Drained{node.id, 0})).size(), 1u);
   f.cluster.nodes.clear();
   f.want(1);
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   f.step(EndAnswered{{{name}}});
   f.list_twice();
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).size(), 1u);
 }
 
 TEST(FleetCore, ReplacesNodeBeforeItsWallTime) {
@@ -282,10 +283,10 @@ TEST(FleetCore, ReplacesNodeBeforeItsWallTime) {
   auto& node = f.cluster.nodes[0];
   node.idle.reset();
   node.task_slots = 1;
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   f.now = f.now + (3600s - 719s);
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).size(), 1u);
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   f.now = f.now + 600s;
   const auto drain = f.only<DrainNode>(f.step(FleetTick{}));
   ASSERT_EQ(drain.size(), 1u);
@@ -303,14 +304,14 @@ TEST(FleetCore, ClockJump_NodeIsUndrained) {
   const auto jumped = f.step(Listed{{row}, true});
   ASSERT_EQ(f.only<DrainNode>(jumped).size(), 1u);
   f.cluster.nodes[0].draining = true;
-  f.look_and_plan();
+  f.snapshot_and_plan();
   row.ends_in = Duration(3600s);
   f.now = f.now + 10s;
   const auto right = f.step(Listed{{row}, true});
   EXPECT_EQ(f.only<UndrainNode>(right).size(), 1u);
   EXPECT_EQ(f.count(InstanceState::joined), 1);
   f.now = f.now + 1s;
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
 }
 
 TEST(FleetCore, Restarted_FindsReplacementOfExpiringNode) {
@@ -321,18 +322,18 @@ TEST(FleetCore, Restarted_FindsReplacementOfExpiringNode) {
   auto row = f.row(name);
   row.ends_in = Duration(700s);
   f.list({row});
-  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
   ASSERT_EQ(order.size(), 1u);
   const auto replacement = order[0].names.at(0);
   f.restart();
   f.step(FleetTick{});
   f.list({row, f.row(replacement, ProviderState::starting)});
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "it starts";
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty()) << "it starts";
   f.restart();
   f.join(replacement);
   f.step(FleetTick{});
   f.list({row, f.row(replacement)});
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "it has joined";
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty()) << "it has joined";
 }
 
 TEST(FleetCore, AdoptsDrainOfOperatorAndGivesNodeBack) {
@@ -342,9 +343,9 @@ TEST(FleetCore, AdoptsDrainOfOperatorAndGivesNodeBack) {
   auto& node = f.cluster.nodes[0];
   node.draining = true;
   node.phase = NodePhase::leaving;
-  EXPECT_EQ(f.only<CountObjects>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<CountObjects>(f.snapshot_and_plan()).size(), 1u);
   f.want(1);
-  EXPECT_TRUE(f.only<UndrainNode>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<UndrainNode>(f.snapshot_and_plan()).empty());
   EXPECT_EQ(f.only<EndInstances>(f.step(Drained{node.id, 0})).size(), 1u);
 }
 
@@ -355,8 +356,8 @@ TEST(FleetCore, LimitsLaunchesThatWaitAtProvider) {
   f.step(FleetTick{});
   f.list();
   f.want(5);
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).at(0).names.size(), 2u);
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).at(0).names.size(), 2u);
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
 }
 
 TEST(FleetCore, ReportsRequestThatNoTypeServes) {
@@ -364,7 +365,7 @@ TEST(FleetCore, ReportsRequestThatNoTypeServes) {
   f.step(FleetTick{});
   f.list();
   f.want(1, 64);
-  f.look_and_plan();
+  f.snapshot_and_plan();
   const auto report = f.core->report(f.now);
   ASSERT_EQ(report.waits.size(), 1u);
   EXPECT_TRUE(report.waits[0].never);

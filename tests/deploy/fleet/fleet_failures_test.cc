@@ -12,15 +12,15 @@ TEST(FleetCore, ThreeFailedStartsPauseType) {
   f.want(1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(f.recorded("TYPE_PAUSED"));
-    const auto order = f.only<LaunchInstances>(f.look_and_plan());
+    const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
     ASSERT_EQ(order.size(), 1u);
     f.step(LaunchAnswered{"cpu", {{order[0].names[0], "r"}}});
     f.list({f.row(order[0].names[0], ProviderState::failed)});
   }
   EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   f.step(ResumeType{"cpu"});
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).size(), 1u);
 }
 
 // Without the pause, the demand would launch nodes that cannot serve it forever.
@@ -28,12 +28,12 @@ TEST(FleetCore, NodeLacksItsResources_TypePauses) {
   Fixture f;
   const auto name = f.launched();
   f.join(name).shape.resources = {amount("CPU", 2)};
-  f.look_and_plan();
+  f.snapshot_and_plan();
   EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
   const auto type = f.core->report(f.now).types.at(0);
   EXPECT_NE(type.closed.find("joined with CPU: 2 instead of 4"), std::string::npos) << type.closed;
   f.want(5);
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
 }
 
 TEST(TypeShortfall, ComparesTypesAndAmounts) {
@@ -57,11 +57,11 @@ TEST(FleetCore, NoCapacity_OtherTypeStarts) {
   f.step(FleetTick{});
   f.list();
   f.want(1);
-  auto order = f.only<LaunchInstances>(f.look_and_plan());
+  auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
   ASSERT_EQ(order.at(0).type, "b");
   f.step(LaunchAnswered{
       "b", {{order[0].names[0], "", ProviderFailure{FailureKind::capacity, "sold out"}}}});
-  order = f.only<LaunchInstances>(f.look_and_plan());
+  order = f.only<LaunchInstances>(f.snapshot_and_plan());
   ASSERT_EQ(order.size(), 1u);
   EXPECT_EQ(order[0].type, "a");
   const auto report = f.core->report(f.now);
@@ -98,11 +98,11 @@ TEST(FleetCore, InvalidRequestPausesTypeAtOnce) {
     f.step(FleetTick{});
     f.list();
     f.want(1);
-    const auto order = f.only<LaunchInstances>(f.look_and_plan());
+    const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
     f.step(LaunchAnswered{"cpu", {{order.at(0).names[0], "", ProviderFailure{kind, "no"}}}});
     EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
     f.now = f.now + 3600s;
-    EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+    EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   }
 }
 
@@ -111,10 +111,10 @@ TEST(FleetCore, RepeatsTransientFailureWithSameName) {
   f.step(FleetTick{});
   f.list();
   f.want(1);
-  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
   const auto name = order.at(0).names.at(0);
   f.step(LaunchAnswered{"cpu", {{name, "", ProviderFailure{FailureKind::transient, "hang"}}}});
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   EXPECT_EQ(*f.core->next_deadline() - f.now, Duration(2s));
   f.now = f.now + 2s;
   const auto again = f.only<LaunchInstances>(f.step(FleetTick{}));
@@ -127,13 +127,13 @@ TEST(FleetCore, TypeStaysClosed_FailedLaunchIsDropped) {
   f.step(FleetTick{});
   f.list();
   f.want(2);
-  const auto names = f.only<LaunchInstances>(f.look_and_plan()).at(0).names;
+  const auto names = f.only<LaunchInstances>(f.snapshot_and_plan()).at(0).names;
   f.step(LaunchAnswered{"cpu",
                         {{names[0], "", ProviderFailure{FailureKind::transient, "hang"}},
                          {names[1], "", ProviderFailure{FailureKind::quota, "full"}}}});
   f.cluster.slots.clear();  // the demand ends while the quota is used up
   f.now = f.now + 29s;
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   f.now = f.now + 1s;
   const auto end = f.only<EndInstances>(f.step(FleetTick{}));  // it may exist
   ASSERT_EQ(end.size(), 1u);
@@ -143,7 +143,7 @@ TEST(FleetCore, TypeStaysClosed_FailedLaunchIsDropped) {
   f.list_twice();
   EXPECT_FALSE(f.core->has_instances());
   f.now = f.now + f.options.quota_backoff;
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
 }
 
 TEST(FleetCore, FirstListLacksInstance_LaunchesNothing) {
@@ -151,10 +151,10 @@ TEST(FleetCore, FirstListLacksInstance_LaunchesNothing) {
   f.step(FleetTick{});
   f.want(1);
   f.step(Listed{{}, true});  // lacks an instance of an earlier run
-  EXPECT_TRUE(f.only<MakePlan>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<MakePlan>(f.snapshot_and_plan()).empty());
   EXPECT_EQ(*f.core->next_deadline(), f.now + 2s);
   f.step(Listed{{f.row("mobula-c-1")}, true});
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   EXPECT_EQ(f.count(InstanceState::starting), 1);
 }
 
@@ -165,7 +165,7 @@ TEST(FleetCore, EndsNothingAfterIncompleteList) {
   f.cluster.nodes.clear();
   for (int i = 0; i < 3; ++i) {
     f.now = f.now + 31s;
-    EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+    EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty());
   }
   EXPECT_EQ(f.only<EndInstances>(f.step(Listed{{f.row(name)}, true})).size(), 1u);
 }
@@ -177,7 +177,7 @@ TEST(FleetCore, ListWithoutUsedInstanceKeepsIt) {
     f.now = f.now + 61s;
     f.step(FleetTick{});
     f.list();
-    f.look_and_plan();
+    f.snapshot_and_plan();
   }
   EXPECT_EQ(f.count(InstanceState::joined), 1);
 }
@@ -187,19 +187,19 @@ TEST(FleetCore, ListLacksEndingInstanceOnce_StillCounts) {
   const auto name = f.joined();
   f.list({f.row(name)});
   f.cluster.nodes.clear();  // its agent is dead
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.now = f.now + 31s;
-  ASSERT_EQ(f.only<EndInstances>(f.look_and_plan()).size(), 1u);
+  ASSERT_EQ(f.only<EndInstances>(f.snapshot_and_plan()).size(), 1u);
   f.step(EndAnswered{{{name}}});
   f.want(1);
   for (const auto& rows : {std::vector<InstanceRow>(), {f.row(name, ProviderState::ending)}}) {
     f.now = f.now + 11s;
     f.step(FleetTick{});
     f.list(rows);
-    EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+    EXPECT_TRUE(f.only<LaunchInstances>(f.snapshot_and_plan()).empty());
   }
   f.list_twice();
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
+  EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).size(), 1u);
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ struct Fixture {
       list(rows);
     }
   }
-  std::vector<FleetCommand> look_and_plan() {
-    auto out = step(Looked{cluster, recovering});
+  std::vector<FleetCommand> snapshot_and_plan() {
+    auto out = step(SnapshotReceived{cluster, recovering});
     const auto plans = only<MakePlan>(out);
     if (plans.empty()) return out;
     for (auto& each : step(Planned{
@@ -113,7 +113,7 @@ struct Fixture {
     step(FleetTick{});
     list();
     want(1);
-    const auto order = only<LaunchInstances>(look_and_plan());
+    const auto order = only<LaunchInstances>(snapshot_and_plan());
     EXPECT_EQ(order.size(), 1u);
     const auto name = order.at(0).names.at(0);
     step(LaunchAnswered{"cpu", {{name, "ref-" + name}}});
@@ -123,7 +123,7 @@ struct Fixture {
     const auto name = launched();
     join(name);
     cluster.slots.clear();
-    look_and_plan();
+    snapshot_and_plan();
     return name;
   }
   std::int64_t count(InstanceState state) {

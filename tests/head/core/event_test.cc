@@ -23,10 +23,10 @@ class Events : public testing::Test {
     return found;
   }
   std::string submit(int number) {
-    const Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
-                        {"argv", {"/bin/work"}}};
-    EXPECT_TRUE(cluster.tool("submit", "", asked.dump()).ok);
-    return asked["job_id"];
+    const Json spec = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
+                       {"argv", {"/bin/work"}}};
+    EXPECT_TRUE(cluster.tool("submit", "", spec.dump()).ok);
+    return spec["job_id"];
   }
 
   SmallCluster cluster;

@@ -219,7 +219,7 @@ TEST_F(ForgedGroups, ImpossibleBundles_AreNeverPlaced) {
     creates(spec);
     EXPECT_TRUE(cluster.tool("explain", "", spec.id.hex()).ok);
   }
-  for (const auto& place : cluster.view().slots) EXPECT_TRUE(place.slot.empty());
+  for (const auto& slot : cluster.view().slots) EXPECT_TRUE(slot.slot.empty());
   expect_others_are_served();
 }
 

@@ -81,9 +81,9 @@ TEST_F(Metrics, SamplesNodesWhileWatchedOnly) {
   EXPECT_TRUE(cluster.take<UsageRequest>(agent).empty());
   EXPECT_TRUE(lines_of(text(), "mobula_node_memory_bytes").empty());
   cluster.pass(1s);
-  const auto asked = cluster.take<UsageRequest>(agent);
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0], (UsageRequest{NodeSamples::request_number, true}));
+  const auto query = cluster.take<UsageRequest>(agent);
+  ASSERT_EQ(query.size(), 1u);
+  EXPECT_EQ(query[0], (UsageRequest{NodeSamples::request_number, true}));
   UsageReply reply;
   reply.memory_bytes = 1000;
   reply.devices = {{1, 77, 40}};

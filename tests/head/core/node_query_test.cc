@@ -15,7 +15,7 @@ class NodeQuery : public testing::Test {
   void send_query(const std::string& verb, const std::string& argument = "",
                   const std::string& kind = "", Role role = Role::observer) {
     ToolRequest request;
-    request.request = ++asked;
+    request.request = ++last_query;
     request.verb = verb;
     request.kind = kind;
     request.argument = argument;
@@ -25,7 +25,7 @@ class NodeQuery : public testing::Test {
   Json document() {
     EXPECT_EQ(cluster.replies.size(), 1u);
     if (cluster.replies.empty()) return {};
-    EXPECT_EQ(cluster.replies[0].request, asked);
+    EXPECT_EQ(cluster.replies[0].request, last_query);
     EXPECT_TRUE(cluster.replies[0].ok) << cluster.replies[0].text;
     return Json::parse(cluster.replies[0].json);
   }
@@ -50,7 +50,7 @@ class NodeQuery : public testing::Test {
     start.slot = slot;
     return cluster.executor_ready(agent, start);
   }
-  static std::string place(const Json& item) {
+  static std::string log_of(const Json& item) {
     return item["node_id"].get<std::string>() + "/" + item["log"].get<std::string>();
   }
 
@@ -58,7 +58,7 @@ class NodeQuery : public testing::Test {
   TestAgent& agent = cluster.node_joins(11, SmallCluster::shape(2));
   TestAgent& other = cluster.node_joins(12, SmallCluster::shape(2));
   SlotId slot;
-  std::uint64_t asked = 100;
+  std::uint64_t last_query = 100;
 };
 
 TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
@@ -68,7 +68,7 @@ TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
     send_query("logs", subject);
     const Json list = document();
     ASSERT_EQ(list["items"].size(), 1u) << subject << list;
-    EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
+    EXPECT_EQ(log_of(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
     EXPECT_EQ(list["items"][0]["open"], true);
     EXPECT_EQ(list["live"], true);
   }
@@ -79,7 +79,7 @@ TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
   send_query("logs", endpoint.process.hex());
   const Json list = document();
   ASSERT_EQ(list["items"].size(), 1u) << "events remember where it was: " << list;
-  EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
+  EXPECT_EQ(log_of(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
 }
 
 TEST_F(NodeQuery, CollectsLogsOfJobFromAllNodes) {

@@ -113,12 +113,12 @@ TEST_F(Preemption, QueriesLesseeBeforeEndingSeveral) {
   auto both = cluster->demand_class(2, 2, {{"CPU", Quantity::whole(2)}});
   cluster->wants(*home, both, 1);
   std::map<RunningTask, int> received;
-  for (int i = 0; i < 50 && received[RunningTask::is_asked_about] == 0; ++i) {
+  for (int i = 0; i < 50 && received[RunningTask::is_queried] == 0; ++i) {
     cluster->pass(100ms);
     for (const auto& each : cluster->received<RecallSlot>(*home, SmallCluster::driver(3)))
       ++received[each.running];
   }
-  EXPECT_EQ(received[RunningTask::is_asked_about], 2);
+  EXPECT_EQ(received[RunningTask::is_queried], 2);
   EXPECT_EQ(received[RunningTask::ends], 0);
   for (const auto& start : starts)
     cluster->from_driver(*home, 3, PreemptionAnswer{start.slot, true, "train"});

@@ -14,23 +14,23 @@ namespace {
 using testing::HasSubstr;
 
 Request request(const std::string& text) {
-  auto asked = shape_from_json(text);
-  EXPECT_TRUE(asked.ok()) << asked.error().text;
-  return asked.ok() ? std::get<ParsedRequest>(*asked).request : Request();
+  auto parsed = shape_from_json(text);
+  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
+  return parsed.ok() ? std::get<ParsedRequest>(*parsed).request : Request();
 }
 
 GroupSpec group(const std::string& text) {
-  auto asked = shape_from_json(text);
-  EXPECT_TRUE(asked.ok()) << asked.error().text;
-  return asked.ok() ? std::get<GroupSpec>(*asked) : GroupSpec();
+  auto parsed = shape_from_json(text);
+  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
+  return parsed.ok() ? std::get<GroupSpec>(*parsed) : GroupSpec();
 }
 
 void expect_refused(const std::vector<std::pair<std::string, std::string>>& refused) {
   for (const auto& [text, named] : refused) {
-    const auto asked = shape_from_json(text);
-    ASSERT_FALSE(asked.ok()) << text;
-    EXPECT_EQ(asked.error().code, ErrorCode::invalid_argument) << text;
-    EXPECT_THAT(asked.error().text, HasSubstr(named)) << text;
+    const auto parsed = shape_from_json(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_EQ(parsed.error().code, ErrorCode::invalid_argument) << text;
+    EXPECT_THAT(parsed.error().text, HasSubstr(named)) << text;
   }
 }
 
@@ -72,9 +72,9 @@ TEST(RequestJson, AcceptsAllStrategies) {
 TEST(RequestJson, AcceptsPriorityAndJob) {
   EXPECT_EQ(request(R"({"priority": -1000})").priority, -1000);
   EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}], "priority": 1000})").priority, 1000);
-  const auto asked = shape_from_json(R"({"job_id": "00000000000000000000000000000007"})");
-  ASSERT_TRUE(asked.ok()) << asked.error().text;
-  EXPECT_EQ(std::get<ParsedRequest>(*asked).job, JobId::of(7));
+  const auto parsed = shape_from_json(R"({"job_id": "00000000000000000000000000000007"})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().text;
+  EXPECT_EQ(std::get<ParsedRequest>(*parsed).job, JobId::of(7));
   EXPECT_EQ(
       group(R"({"bundles": [{"num_cpus": 1}], "job_id": "00000000000000000000000000000007"})").job,
       JobId::of(7));

@@ -245,11 +245,11 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
 }
 
 void SmallCluster::tell_of_objects(TestAgent& agent) {
-  for (const auto& asked : take<TransfersRequest>(agent))
-    from_agent(agent, TransfersReply{asked.request, agent.stored, 0, agent.knows_under_way});
-  for (const auto& asked : take<SpansRequest>(agent)) {
+  for (const auto& query : take<TransfersRequest>(agent))
+    from_agent(agent, TransfersReply{query.request, agent.stored, 0, agent.knows_under_way});
+  for (const auto& query : take<SpansRequest>(agent)) {
     SpansReply sent;
-    sent.request = asked.request;
+    sent.request = query.request;
     sent.transfers = agent.stored;
     from_agent(agent, sent);
   }

@@ -22,7 +22,7 @@ class SpanQuery : public testing::Test {
     cluster.replies.clear();
     cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
   }
-  SpansRequest asked(int job) {
+  SpansRequest query(int job) {
     const auto questions = cluster.received<SpansRequest>(agent, SmallCluster::driver(job));
     EXPECT_EQ(questions.size(), 1u);
     return questions.empty() ? SpansRequest{} : questions[0];
@@ -51,8 +51,8 @@ class SpanQuery : public testing::Test {
 
 TEST_F(SpanQuery, QueriesAllProcessesAndDescribesThem) {
   send_query();
-  const auto first = asked(1);
-  const auto second = asked(2);
+  const auto first = query(1);
+  const auto second = query(2);
   EXPECT_GT(first.limit, 0u);
   answers(1, first.request);
   EXPECT_TRUE(cluster.replies.empty()) << "one has not answered";
@@ -74,8 +74,8 @@ TEST_F(SpanQuery, ReportsObjectsTransferredToNodes) {
   fact.job = JobId::of(2);
   agent.stored = {fact};
   send_query();
-  answers(1, asked(1).request);
-  answers(2, asked(2).request);
+  answers(1, query(1).request);
+  answers(2, query(2).request);
   ASSERT_EQ(spans().size(), 3u);
   EXPECT_EQ(spans()[0].process, agent.incarnation);
   EXPECT_EQ(spans()[0].spans.transfers, agent.stored);
@@ -92,15 +92,15 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
   cluster.from_agent(other, last);
   cluster.raw(other, AgentStopped{other.incarnation});
   send_query();
-  answers(1, asked(1).request);
-  answers(2, asked(2).request);
+  answers(1, query(1).request);
+  answers(2, query(2).request);
   ASSERT_EQ(spans().size(), 3u);
   EXPECT_EQ(spans()[2].process, other.incarnation);
   EXPECT_EQ(spans()[2].spans.transfers.size(), 3u);
   EXPECT_EQ(document()["processes"][2]["ended"], true);
   EXPECT_EQ(document()["processes"][2]["role"], "driver-agent");
   send_query(JobId::of(2).hex());
-  answers(2, asked(2).request);
+  answers(2, query(2).request);
   ASSERT_EQ(spans().size(), 2u);
   EXPECT_EQ(spans()[1].spans.transfers.size(), 2u)
       << "one transfer of the job, and one of unknown job";
@@ -109,7 +109,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
 TEST_F(SpanQuery, QueriesOnlyProcessesOfJob) {
   send_query(JobId::of(2).hex());
   EXPECT_TRUE(cluster.received<SpansRequest>(agent, SmallCluster::driver(1)).empty());
-  answers(2, asked(2).request);
+  answers(2, query(2).request);
   ASSERT_EQ(spans().size(), 1u);
   EXPECT_EQ(spans()[0].process, SmallCluster::driver(2));
   send_query("nonsense");
@@ -118,13 +118,13 @@ TEST_F(SpanQuery, QueriesOnlyProcessesOfJob) {
 
 TEST_F(SpanQuery, NamesSilentProcessAndSkipsEndedOne) {
   send_query();
-  answers(1, asked(1).request);
+  answers(1, query(1).request);
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(spans().size(), 1u);
   EXPECT_FALSE(document()["warnings"].empty());
   send_query();
-  answers(1, asked(1).request);
+  answers(1, query(1).request);
   cluster.driver_dies(agent, 2);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_TRUE(document()["warnings"].empty());
@@ -132,9 +132,9 @@ TEST_F(SpanQuery, NamesSilentProcessAndSkipsEndedOne) {
 
 TEST_F(SpanQuery, LimitsReplyAndReportsOmissions) {
   send_query();
-  const auto first = asked(1);
+  const auto first = query(1);
   answers(1, first.request, 150'000);
-  answers(2, asked(2).request, 150'000);
+  answers(2, query(2).request, 150'000);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_LT(encode(cluster.replies[0]).size(), 16u << 20) << "else the tool refuses it";
   EXPECT_FALSE(document()["warnings"].empty());
@@ -145,7 +145,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfEndedProcess) {
   EXPECT_TRUE(cluster.replies.empty()) << "no query is pending";
   cluster.driver_dies(agent, 2);
   send_query();
-  answers(1, asked(1).request);
+  answers(1, query(1).request);
   ASSERT_EQ(spans().size(), 2u);
   EXPECT_EQ(spans()[1].process, SmallCluster::driver(2));
   EXPECT_EQ(spans()[1].spans.owned.size(), 3u);
@@ -154,7 +154,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfEndedProcess) {
   EXPECT_EQ(document()["processes"][1]["job_id"], JobId::of(2).hex());
   EXPECT_EQ(document()["processes"][1]["node_id"], agent.node.hex());
   send_query(JobId::of(1).hex());
-  answers(1, asked(1).request);
+  answers(1, query(1).request);
   EXPECT_EQ(spans().size(), 1u) << "of another job";
 }
 
@@ -165,8 +165,8 @@ TEST_F(SpanQuery, LimitsSpansOfEndedProcessesAndReportsLoss) {
     cluster.driver_dies(agent, job);
   }
   send_query();
-  answers(1, asked(1).request);
-  answers(2, asked(2).request);
+  answers(1, query(1).request);
+  answers(2, query(2).request);
   EXPECT_LT(encode(cluster.replies.at(0)).size(), 16u << 20);
   EXPECT_LT(spans().size(), 15u);
   EXPECT_GT(spans().size(), 8u);
@@ -174,8 +174,8 @@ TEST_F(SpanQuery, LimitsSpansOfEndedProcessesAndReportsLoss) {
   EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos);
   answers(1, 0, 100'000);
   send_query();
-  answers(1, asked(1).request);
-  answers(2, asked(2).request);
+  answers(1, query(1).request);
+  answers(2, query(2).request);
   EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos)
       << "one that says too much is not kept";
 }
@@ -186,7 +186,7 @@ TEST_F(SpanQuery, SendsTaskIdToProcesses) {
   request.verb = "timeline";
   request.kind = TaskId::of(5).hex();
   cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
-  EXPECT_EQ(asked(1).task, TaskId::of(5));
+  EXPECT_EQ(query(1).task, TaskId::of(5));
   request.kind = "5";
   cluster.replies.clear();
   cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});

@@ -254,7 +254,7 @@ TEST_F(State, JournalWriteFailed_WarnsUntilWritten) {
   EXPECT_TRUE(warned());
   // Small writes succeed in every round, and writes of the failed size fail. The test row fails
   // alone, so no other request is rejected.
-  const auto room = [&] { return cluster.journal().count({"room", "tried"}) != 0; };
+  const auto tried = [&] { return cluster.journal().count({"room", "tried"}) != 0; };
   for (int round = 0; round < 3; ++round) {
     cluster.persist_at_once = true;
     cluster.tool("job_stop", "", JobId::of(1).hex());
@@ -263,13 +263,13 @@ TEST_F(State, JournalWriteFailed_WarnsUntilWritten) {
     cluster.pass(2s);
     cluster.fail_to_persist("the disk is full");
     EXPECT_TRUE(warned());
-    EXPECT_FALSE(room());
+    EXPECT_FALSE(tried());
   }
   // After space is free, the next test detects it and leaves no row behind.
   cluster.persist_at_once = true;
   cluster.pass(2s);
   EXPECT_FALSE(warned());
-  EXPECT_FALSE(room());
+  EXPECT_FALSE(tried());
 }
 
 TEST_F(State, RepliesToJobStopWhenDurable) {
@@ -307,14 +307,14 @@ TEST_F(State, RecordsEventsAndCommands) {
 
 TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
-  const auto asked = [&] {
+  const auto query = [&] {
     ToolRequest request;
     request.request = 9;
     request.verb = "list";
     request.kind = "objects";
     cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
   };
-  asked();
+  query();
   EXPECT_TRUE(cluster.replies.empty());
   const auto here = cluster.take<ObjectsRequest>(agent);
   const auto there = cluster.take<ObjectsRequest>(other);
@@ -337,7 +337,7 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
   EXPECT_NE(json.find("3 objects are left out"), std::string::npos) << json;
 
   cluster.replies.clear();
-  asked();
+  query();
   cluster.from_agent(agent,
                      ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {object}, 0});
   cluster.pass(3s);
@@ -345,7 +345,7 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
   EXPECT_NE(cluster.replies[0].json.find("has not answered in time"), std::string::npos);
 
   cluster.replies.clear();
-  asked();
+  query();
   cluster.from_agent(agent, ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {}, 0});
   cluster.raw(other, AgentStopped{other.incarnation});
   ASSERT_EQ(cluster.replies.size(), 1u) << "a node that has left is not waited for";
@@ -357,9 +357,9 @@ TEST_F(State, ListsMemoryByStoreAndHolderLargestFirst) {
   request.verb = "list";
   request.kind = "memory";
   cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
-  const auto asked = cluster.take<ObjectsRequest>(agent);
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_TRUE(asked[0].largest_first);
+  const auto query = cluster.take<ObjectsRequest>(agent);
+  ASSERT_EQ(query.size(), 1u);
+  EXPECT_TRUE(query[0].largest_first);
   ObjectFact small;
   small.object = ObjectId::of(11);  // differs from the number of the node
   small.size_bytes = 10;
@@ -371,7 +371,7 @@ TEST_F(State, ListsMemoryByStoreAndHolderLargestFirst) {
   large.processes = 1;
   large.holders = {{ProcessId::of(4), Role::driver, 4711, true}};
   ObjectsReply listed;
-  listed.request = asked[0].request;
+  listed.request = query[0].request;
   listed.objects = {small, large};
   listed.store.capacity_bytes = 5000;
   listed.store.spilled_bytes = 1000;

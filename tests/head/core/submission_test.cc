@@ -310,11 +310,11 @@ TEST_F(Submissions, ReadsOutputFromNodeThatRanIt) {
   question.kind = "5";
   question.argument = id;
   cluster.step(ReceivedFromTool{900, Principal{Role::observer, "looks", {}}, question});
-  const auto asked = cluster.take<ReadJobLogRequest>(agent);
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].from, 5);
+  const auto spec = cluster.take<ReadJobLogRequest>(agent);
+  ASSERT_EQ(spec.size(), 1u);
+  EXPECT_EQ(spec[0].from, 5);
   ReadJobLogReply part;
-  part.request = asked[0].request;
+  part.request = spec[0].request;
   part.from = 5;
   part.end = 7;
   const Bytes printed(2, std::byte{'x'});
@@ -395,8 +395,8 @@ TEST_F(Submissions, ForgetsOldestEndedJobs) {
   options.max_ended_kept = 2;
   SmallCluster few(options);
   for (unsigned number = 1; number <= 4; ++number) {
-    const Json asked = {{"job_id", JobId::of(number).hex()}, {"argv", {"x"}}};
-    EXPECT_TRUE(few.tool("submit", "", asked.dump()).ok);
+    const Json spec = {{"job_id", JobId::of(number).hex()}, {"argv", {"x"}}};
+    EXPECT_TRUE(few.tool("submit", "", spec.dump()).ok);
     EXPECT_TRUE(few.tool("job_stop", "", JobId::of(number).hex()).ok);
   }
   const auto list = Json::parse(few.tool("list", "submissions").json);

@@ -14,11 +14,11 @@ class Submissions : public testing::Test {
 
   // Submits a job and returns its id.
   std::string submit(int number, Json more = Json::object()) {
-    Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
-                  {"argv", {"/bin/work", "hard"}}};
-    asked.update(more);
-    reply = cluster.tool("submit", "", asked.dump());
-    return asked["job_id"];
+    Json spec = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
+                 {"argv", {"/bin/work", "hard"}}};
+    spec.update(more);
+    reply = cluster.tool("submit", "", spec.dump());
+    return spec["job_id"];
   }
   Json job(const std::string& id) {
     const auto answer = cluster.tool("get", "submission", id);

@@ -26,7 +26,7 @@ class TaskQuery : public testing::Test {
     cluster.replies.clear();
     cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
   }
-  TasksRequest asked(ProcessId owner) {
+  TasksRequest query(ProcessId owner) {
     const auto questions = cluster.received<TasksRequest>(agent, owner);
     EXPECT_EQ(questions.size(), 1u) << owner.hex();
     return questions.empty() ? TasksRequest{} : questions[0];
@@ -69,8 +69,8 @@ class TaskQuery : public testing::Test {
 TEST_F(TaskQuery, CollectsTasksFromAllOwners) {
   send_query("list", "tasks");
   EXPECT_TRUE(cluster.replies.empty()) << "no owner has replied yet";
-  const TasksRequest first = asked(one);
-  const TasksRequest second = asked(two);
+  const TasksRequest first = query(one);
+  const TasksRequest second = query(two);
   EXPECT_EQ(first.limit, 1000u);
   answers(1, first.request, {fact(0xa1, TaskPhase::runs)});
   EXPECT_TRUE(cluster.replies.empty());
@@ -95,9 +95,9 @@ TEST_F(TaskQuery, CollectsTasksFromAllOwners) {
 
 TEST_F(TaskQuery, CountsQuery_RequestsNoRows) {
   send_query("list", "task-counts");
-  const TasksRequest question = asked(one);
+  const TasksRequest question = query(one);
   EXPECT_EQ(question.limit, 0u);
-  EXPECT_EQ(asked(two), question);
+  EXPECT_EQ(query(two), question);
   for (const int job : {1, 2}) {
     TasksReply answer;
     answer.request = question.request;
@@ -113,7 +113,7 @@ TEST_F(TaskQuery, CountsQuery_RequestsNoRows) {
   EXPECT_TRUE(counted["warnings"].empty()) << counted["warnings"];
 
   send_query("list", "task-counts", R"({"state": "RUNNING"})");
-  EXPECT_EQ(asked(one).phases, std::vector{TaskPhase::runs});
+  EXPECT_EQ(query(one).phases, std::vector{TaskPhase::runs});
 }
 
 TEST_F(TaskQuery, EscapesForeignNames) {
@@ -121,8 +121,8 @@ TEST_F(TaskQuery, EscapesForeignNames) {
   TaskFact odd = fact(0xa1, TaskPhase::runs);
   odd.name = "a \"b\" \\ \n \xff";
   odd.reason = "\x01";
-  answers(1, asked(one).request, {odd});
-  answers(2, asked(two).request, {});
+  answers(1, query(one).request, {odd});
+  answers(2, query(two).request, {});
   EXPECT_EQ(document()["items"][0]["name"], "a \"b\" \\ \n \xef\xbf\xbd");
 }
 
@@ -130,7 +130,7 @@ TEST_F(TaskQuery, SendsFiltersToOwnersAndFiltersOwners) {
   send_query("list", "tasks",
              R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_TRUE(cluster.received<TasksRequest>(agent, one).empty()) << "of another job";
-  const TasksRequest question = asked(two);
+  const TasksRequest question = query(two);
   EXPECT_EQ(question.name, "square");
   EXPECT_EQ(question.phases, std::vector{TaskPhase::runs});
   answers(2, question.request, {});
@@ -143,10 +143,10 @@ TEST_F(TaskQuery, SendsFiltersToOwnersAndFiltersOwners) {
 
 TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
   send_query("list", "tasks", R"({"limit": "3"})");
-  const TasksRequest first = asked(one);
+  const TasksRequest first = query(one);
   EXPECT_EQ(first.limit, 3u);
   answers(1, first.request, {fact(0xa1, TaskPhase::runs), fact(0xa2, TaskPhase::runs)});
-  answers(2, asked(two).request, {fact(0xb1, TaskPhase::runs), fact(0xb2, TaskPhase::runs)});
+  answers(2, query(two).request, {fact(0xb1, TaskPhase::runs), fact(0xb2, TaskPhase::runs)});
   const Json list = document();
   EXPECT_EQ(list["items"].size(), 3u);
   ASSERT_EQ(list["warnings"].size(), 1u);
@@ -156,7 +156,7 @@ TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
       << list["warnings"][0];
 
   send_query("list", "tasks", R"({"limit": "5000"})");
-  EXPECT_EQ(asked(one).limit, 1000u) << "of one owner";
+  EXPECT_EQ(query(one).limit, 1000u) << "of one owner";
 
   for (const char* wrong :
        {R"({"limit": "-1"})", R"({"limit": "3x"})", R"({"limit": ""})", R"({"limit": 3})"}) {
@@ -167,7 +167,7 @@ TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
 
 TEST_F(TaskQuery, NamesSilentOwners) {
   send_query("list", "tasks");
-  answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
+  answers(1, query(one).request, {fact(0xa1, TaskPhase::runs)});
   cluster.pass(1s);
   EXPECT_TRUE(cluster.replies.empty());
   cluster.pass(2s);
@@ -177,7 +177,7 @@ TEST_F(TaskQuery, NamesSilentOwners) {
   EXPECT_NE(list["warnings"][0].get<std::string>().find(two.brief()), std::string::npos);
 
   send_query("get", "task", id(0xb));
-  answers(1, asked(one).request, {});
+  answers(1, query(one).request, {});
   cluster.pass(3s);
   EXPECT_EQ(reply().code, ErrorCode::timed_out);
   EXPECT_NE(reply().text.find(two.brief()), std::string::npos) << reply().text;
@@ -185,27 +185,27 @@ TEST_F(TaskQuery, NamesSilentOwners) {
 
 TEST_F(TaskQuery, OwnerDied_ListDoesNotWait) {
   send_query("list", "tasks");
-  answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
+  answers(1, query(one).request, {fact(0xa1, TaskPhase::runs)});
   cluster.driver_dies(agent, 2);
   EXPECT_EQ(document()["items"].size(), 1u);
 }
 
 TEST_F(TaskQuery, OneTask_IsAnsweredByItsOwnerAlone) {
   send_query("get", "task", id(0xa2));
-  EXPECT_EQ(asked(one).id, id(0xa2));
-  answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
+  EXPECT_EQ(query(one).id, id(0xa2));
+  answers(2, query(two).request, {fact(0xa2, TaskPhase::runs)});
   const Json task = document();  // the reply of the other owner is not needed
   EXPECT_EQ(task["kind"], "Task");
   EXPECT_EQ(task["task_id"], id(0xa2));
 
   send_query("get", "task", id(0xa3));
-  answers(1, asked(one).request, {});
-  answers(2, asked(two).request, {});
+  answers(1, query(one).request, {});
+  answers(2, query(two).request, {});
   EXPECT_EQ(reply().code, ErrorCode::not_found);
 
   send_query("get", "task", "00000000");
-  answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
-  answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
+  answers(1, query(one).request, {fact(0xa1, TaskPhase::runs)});
+  answers(2, query(two).request, {fact(0xa2, TaskPhase::runs)});
   EXPECT_EQ(reply().code, ErrorCode::invalid_argument) << "both begin like that";
 
   send_query("get", "task", "no id");
@@ -214,7 +214,7 @@ TEST_F(TaskQuery, OneTask_IsAnsweredByItsOwnerAlone) {
 
 TEST_F(TaskQuery, IgnoresUnrequestedReplies) {
   send_query("list", "tasks");
-  const auto request = asked(one).request;
+  const auto request = query(one).request;
   answers(1, request + 1, {fact(1, TaskPhase::runs)});
   answers(1, request, {});
   answers(1, request, {fact(2, TaskPhase::runs)});  // repeated reply
@@ -230,7 +230,7 @@ TEST_F(TaskQuery, ExplainsWaitingTaskWithSchedulerReasons) {
   waiting.demand_class = demand.id;
   waiting.ahead = 3;
   send_query("explain", "", id(0xa1));
-  answers(1, asked(one).request, {waiting});
+  answers(1, query(one).request, {waiting});
   const Json json = document();
   EXPECT_EQ(json["kind"], "Explanation");
   EXPECT_EQ(json["subject"]["task_id"], id(0xa1));
@@ -247,8 +247,8 @@ TEST_F(TaskQuery, ExplainsWaitingTaskWithSchedulerReasons) {
 
 TEST_F(TaskQuery, ExplainOfUnknownId_IsNotFound) {
   send_query("explain", "", id(99));
-  answers(1, asked(one).request, {});
-  answers(2, asked(two).request, {});
+  answers(1, query(one).request, {});
+  answers(2, query(two).request, {});
   EXPECT_EQ(reply().code, ErrorCode::not_found);
   EXPECT_NE(reply().text.find("no actor"), std::string::npos) << reply().text;
 }
@@ -258,7 +258,7 @@ TEST_F(TaskQuery, Explain_NamesMissingArgument) {
   waiting.missing = 1;
   waiting.arguments.push_back({ObjectId::of(0xbb), TaskId::of(0xcc), "make", one, agent.node});
   send_query("explain", "", id(0xa1));
-  answers(1, asked(one).request, {waiting});
+  answers(1, query(one).request, {waiting});
   const Json json = document();
   const auto reason = json["reason"].get<std::string>();
   EXPECT_NE(reason.find(id(0xcc)), std::string::npos) << reason;
@@ -270,7 +270,7 @@ TEST_F(TaskQuery, ExplainOfBackoff_NamesReason) {
   TaskFact pauses = fact(0xa1, TaskPhase::waits_for_arguments);
   pauses.reason = "it was ended for lack of memory";
   send_query("explain", "", id(0xa1));
-  answers(1, asked(one).request, {pauses});
+  answers(1, query(one).request, {pauses});
   const auto reason = document()["reason"].get<std::string>();
   EXPECT_NE(reason.find("lack of memory"), std::string::npos) << reason;
   EXPECT_EQ(reason.find("arguments"), std::string::npos) << reason;
@@ -280,7 +280,7 @@ TEST_F(TaskQuery, ForwardsErrorsUndecoded) {
   TaskFact failed = fact(0xa1, TaskPhase::failed);
   failed.error = Payload(Bytes{std::byte{1}, std::byte{2}});
   send_query("explain", "", id(0xa1));
-  answers(1, asked(one).request, {failed});
+  answers(1, query(one).request, {failed});
   ASSERT_EQ(reply().errors.size(), 1u);
   EXPECT_EQ(reply().errors[0].task, failed.task);
   EXPECT_EQ(reply().errors[0].error, failed.error);
@@ -289,8 +289,8 @@ TEST_F(TaskQuery, ForwardsErrorsUndecoded) {
 TEST_F(TaskQuery, ProcessQuery_IsAnsweredLater) {
   cluster.from_driver(agent, 1, ReadState{5, "tasks", ""});
   EXPECT_TRUE(cluster.received<ReadStateReply>(agent, one).empty());
-  answers(1, asked(one).request, {});
-  answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
+  answers(1, query(one).request, {});
+  answers(2, query(two).request, {fact(0xa2, TaskPhase::runs)});
   const auto read = cluster.received<ReadStateReply>(agent, one);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_EQ(read[0].request, 5u);
@@ -311,12 +311,12 @@ TEST_F(TaskQuery, ListsFailuresAfterTheOwnerEnded) {
   failed.error = Payload(std::vector<std::byte>(8));
   answers(1, 0, {failed, fact(0xa2, TaskPhase::runs)});
   send_query("list", "tasks", R"({"state": "FAILED"})");
-  answers(1, asked(one).request, {});
-  answers(2, asked(two).request, {});
+  answers(1, query(one).request, {});
+  answers(2, query(two).request, {});
   EXPECT_EQ(document()["items"].size(), 0u) << "a living owner answers for itself";
   cluster.process_ends(agent, one);
   send_query("list", "tasks", R"({"state": "FAILED"})");
-  answers(2, asked(two).request, {});
+  answers(2, query(two).request, {});
   const Json list = document();
   ASSERT_EQ(list["items"].size(), 1u) << list;
   EXPECT_EQ(list["items"][0]["task_id"], id(0xa1));
@@ -325,7 +325,7 @@ TEST_F(TaskQuery, ListsFailuresAfterTheOwnerEnded) {
   EXPECT_EQ(list["items"][0]["attempt"], 3);
   ASSERT_EQ(reply().errors.size(), 1u);
   send_query("get", "task", id(0xa1));
-  answers(2, asked(two).request, {});
+  answers(2, query(two).request, {});
   EXPECT_EQ(document()["state"], "FAILED");
 }
 
@@ -334,7 +334,7 @@ TEST_F(TaskQuery, RemovesFailuresAfterAnHour) {
   cluster.process_ends(agent, one);
   cluster.pass(FailedTasks::retention);
   send_query("list", "tasks");
-  answers(2, asked(two).request, {});
+  answers(2, query(two).request, {});
   EXPECT_EQ(document()["items"].size(), 0u);
 }
 
@@ -344,7 +344,7 @@ TEST_F(TaskQuery, KeepsABoundedNumberOfFailures) {
   answers(1, 0, many);
   cluster.process_ends(agent, one);
   send_query("list", "tasks");
-  answers(2, asked(two).request, {});
+  answers(2, query(two).request, {});
   EXPECT_EQ(document()["items"].size(), FailedTasks::max_tasks_per_job);
 }
 

@@ -23,18 +23,18 @@ class TransferQuestions : public testing::Test {
     request.kind = kind;
     request.argument = argument;
     cluster.replies.clear();
-    asked_last.clear();
+    last_queries.clear();
     cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
     return cluster.replies.empty() ? ToolReply{} : cluster.replies[0];
   }
-  TransfersRequest asked(int job) {
+  TransfersRequest query(int job) {
     const auto questions = cluster.received<TransfersRequest>(agent, SmallCluster::driver(job));
-    if (!questions.empty()) asked_last[job] = questions.back();
-    return asked_last[job];
+    if (!questions.empty()) last_queries[job] = questions.back();
+    return last_queries[job];
   }
   void answers(int job, std::vector<Duration> ages, std::uint64_t left_out = 0) {
     TransfersReply reply;
-    reply.request = asked(job).request;
+    reply.request = query(job).request;
     reply.left_out = left_out;
     reply.knows_under_way = true;
     for (const Duration ago : ages) {
@@ -58,7 +58,7 @@ class TransferQuestions : public testing::Test {
   Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
   Json counted() { return Json::parse(send_query("status", "").json, nullptr, false)["transfers"]; }
 
-  std::map<int, TransfersRequest> asked_last;  // latest query to the driver of each job
+  std::map<int, TransfersRequest> last_queries;  // latest query to the driver of each job
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
@@ -125,7 +125,7 @@ TEST_F(TransferQuestions, ListsPendingTransfersFirstWithProgress) {
   agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 30s),
                   on_its_way(static_cast<TransferState>(77), 1s), stored_object(JobId::of(2), 2s)};
   send_query("list", "transfers");
-  EXPECT_EQ(asked(1).under_way, (std::vector{TransferState::running, TransferState::pending}));
+  EXPECT_EQ(query(1).under_way, (std::vector{TransferState::running, TransferState::pending}));
   answers(1, {1s});
   answers(2, {});
   const Json items = document()["items"];
@@ -150,8 +150,8 @@ TEST_F(TransferQuestions, StateFilter_RequestsOnlyPendingTransfers) {
     agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 3s),
                     stored_object(JobId::of(2), 2s)};
     send_query("list", "transfers", std::string(R"({"state": ")") + name + "\"}");
-    EXPECT_EQ(asked(1).under_way, std::vector{state});
-    EXPECT_TRUE(asked(1).failed_only && asked(1).arrived_only)
+    EXPECT_EQ(query(1).under_way, std::vector{state});
+    EXPECT_TRUE(query(1).failed_only && query(1).arrived_only)
         << "so that an earlier release lists nothing";
     answers(1, {1s});
     answers(2, {});
@@ -160,8 +160,8 @@ TEST_F(TransferQuestions, StateFilter_RequestsOnlyPendingTransfers) {
     EXPECT_EQ(items[0]["state"], name);
   }
   send_query("list", "transfers", R"({"state": "FAILED"})");
-  EXPECT_TRUE(asked(1).under_way.empty());
-  EXPECT_FALSE(asked(1).arrived_only);
+  EXPECT_TRUE(query(1).under_way.empty());
+  EXPECT_FALSE(query(1).arrived_only);
   EXPECT_EQ(send_query("list", "transfers", R"({"state": "ENDED"})").code,
             ErrorCode::invalid_argument);
 }
@@ -176,7 +176,7 @@ TEST_F(TransferQuestions, FiltersByReceivingNodeAndObject) {
   EXPECT_EQ(document()["items"][0]["node_id"], other.node.hex());
 
   send_query("list", "transfers", R"({"object_id": ")" + ObjectId::of(8).hex() + "\"}");
-  EXPECT_EQ(asked(1).object, ObjectId::of(8));
+  EXPECT_EQ(query(1).object, ObjectId::of(8));
   answers(1, {1s});  // another object, as from a process that does not know the filter
   answers(2, {});
   EXPECT_EQ(document()["items"].size(), 2u) << document();
@@ -194,13 +194,13 @@ TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
   lie.refusals.front() = std::string(100'000, 'x');
   lie.group = lie.operation = lie.refusals.front();
   send_query("list", "transfers");
-  TransfersReply reply{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
+  TransfersReply reply{.request = query(1).request, .transfers = {lie}, .knows_under_way = true};
   TransferFact more = on_its_way(TransferState::running, 0s);
-  reply.transfers.resize(asked(1).limit + 7, more);
+  reply.transfers.resize(query(1).limit + 7, more);
   cluster.from_driver(agent, 1, reply);
   answers(2, {1s});
   const Json list = document();
-  ASSERT_EQ(list["items"].size(), asked(1).limit + 1) << list["warnings"];
+  ASSERT_EQ(list["items"].size(), query(1).limit + 1) << list["warnings"];
   EXPECT_NE(list["warnings"].dump().find("and 7 more"), std::string::npos) << list["warnings"];
   const Json& first = list["items"][0];
   EXPECT_EQ(first["source_node_ids"].size(), TransferFact::max_sources);
@@ -257,8 +257,8 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
 TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
   send_query("list", "transfers",
              R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
-  EXPECT_EQ(asked(1).request, 0u) << "of another job";
-  const TransfersRequest question = asked(2);
+  EXPECT_EQ(query(1).request, 0u) << "of another job";
+  const TransfersRequest question = query(2);
   EXPECT_EQ(question.paths, std::vector{DirectPath::tcp});
   EXPECT_TRUE(question.failed_only);
   EXPECT_TRUE(question.under_way.empty());

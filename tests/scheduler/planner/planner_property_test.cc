@@ -34,8 +34,8 @@ class Cluster {
     scheduler_.add_node(id, type.shape);
     return id;
   }
-  void ask(const ClusterState& state) {
-    for (const auto& group : state.groups) scheduler_.add_group(group.spec, group.places);
+  void request_all(const ClusterState& state) {
+    for (const auto& group : state.groups) scheduler_.add_group(group.spec, group.locations);
     for (const auto& each : state.slots) {
       auto demand = each.demand;
       demand.job = JobId::of(2);
@@ -150,7 +150,7 @@ TEST(PlannerProperty, LaunchesNothingForWhatFits) {
     const auto drawn = draw_case(seed);
     Cluster cluster;
     for (const auto& node : drawn.state.nodes) cluster.add(node);
-    cluster.ask(drawn.state);
+    cluster.request_all(drawn.state);
     if (!cluster.all_served(drawn.state)) continue;
     ++fitting;
     for (const auto& launch : plan(drawn.state, drawn.types, drawn.limits).launch) {
@@ -177,7 +177,7 @@ TEST(PlannerProperty, ServedGroups_AreNearlyAlwaysPlaced) {
         cluster.add_fresh(type_named(drawn, launch.type));
       }
     }
-    cluster.ask(drawn.state);
+    cluster.request_all(drawn.state);
     const auto unserved = unserved_by(made);
     for (const auto& group : drawn.state.groups) {
       if (unserved.groups.contains(group.spec.id)) continue;
@@ -202,10 +202,10 @@ TEST(PlannerProperty, RepeatedPlans_ServeAllFeasibleWork) {
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     SCOPED_TRACE(seed);
     auto drawn = draw_case(seed);
-    const auto asked = drawn.state;
+    const auto requested = drawn.state;
     Cluster cluster;
     for (const auto& node : drawn.state.nodes) cluster.add(node);
-    cluster.ask(asked);
+    cluster.request_all(requested);
     Plan made;
     int rounds = 0;
     do {
@@ -216,9 +216,9 @@ TEST(PlannerProperty, RepeatedPlans_ServeAllFeasibleWork) {
       }
       std::erase_if(drawn.state.groups,
                     [&](const auto& each) { return cluster.placed(each.spec.id); });
-      for (std::size_t i = 0; i < asked.slots.size(); ++i) {
+      for (std::size_t i = 0; i < requested.slots.size(); ++i) {
         auto& slots = drawn.state.slots[i];
-        slots.count = asked.slots[i].count - cluster.granted(slots.demand.id);
+        slots.count = requested.slots[i].count - cluster.granted(slots.demand.id);
       }
       made = plan(drawn.state, drawn.types, drawn.limits);
       for (const auto& launch : made.launch) {

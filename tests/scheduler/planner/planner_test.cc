@@ -31,14 +31,14 @@ class PlannerTest : public ::testing::Test {
     state_.nodes.push_back(cluster_node(state_.nodes.size() + 1, type));
     return state_.nodes.back();
   }
-  void occupy(ClusterNode& node, const Request& asked) {
+  void occupy(ClusterNode& node, const Request& requested) {
     scheduler::InstanceLedger accounting(node.shape, 1000);
-    node.held = accounting.book(scheduler::Need(asked, scheduler::Tenant::actor)).value();
+    node.held = accounting.book(scheduler::Need(requested, scheduler::Tenant::actor)).value();
     node.actor_slots = 1;
     node.idle.reset();
   }
-  void want(const Request& asked, std::int64_t count) {
-    state_.slots.push_back(wanted(100 + state_.slots.size(), asked, count));
+  void want(const Request& requested, std::int64_t count) {
+    state_.slots.push_back(wanted(100 + state_.slots.size(), requested, count));
   }
   void want_group(GroupStrategy strategy, std::vector<Request> bundles) {
     state_.groups.push_back(wanted_group(200 + state_.groups.size(), strategy, std::move(bundles)));
@@ -252,7 +252,7 @@ TEST_F(PlannerTest, BundleLost_GetsOneNode) {
   BundleLocation kept;
   kept.node = node.id;
   kept.allocation.resources = {{"CPU", {{0, Quantity::whole(4), 0}}}};
-  state_.groups.front().places = {kept, {}};
+  state_.groups.front().locations = {kept, {}};
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
   state_.groups.front().spec.strategy = GroupStrategy::strict_pack;
   EXPECT_THAT(launches(), IsEmpty()) << "the node of the placed bundle has capacity";

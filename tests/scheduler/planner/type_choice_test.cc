@@ -15,8 +15,8 @@ using scheduler::request;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Unit unit(const Request& asked, std::int64_t count) {
-  return {{scheduler::RequestShape(asked, ProgramId::of(1), scheduler::Tenant::task)}, count};
+Unit unit(const Request& requested, std::int64_t count) {
+  return {{scheduler::RequestShape(requested, ProgramId::of(1), scheduler::Tenant::task)}, count};
 }
 
 std::vector<std::string> order(const std::vector<NodeType>& types, std::vector<Unit> units) {
@@ -71,13 +71,13 @@ TEST(TypeChoice, OmitsTypesThatServeNothing) {
 }
 
 TEST(TypeChoice, MatchesAcceleratorByDevicesOrType) {
-  auto asked = request({{"GPU", 1}});
-  asked.accelerator_type = "H100";
+  auto requested = request({{"GPU", 1}});
+  requested.accelerator_type = "H100";
   auto declared = node_shape(8, {{}, {}});
   declared.accelerator_types = {"A100"};
   const std::vector<NodeType> types{node_type("h100", node_shape(8, {{1, 0, {"H100"}}}), 1),
                                     node_type("a100", declared, 1)};
-  EXPECT_THAT(order(types, {unit(asked, 1)}), ElementsAre("h100"));
+  EXPECT_THAT(order(types, {unit(requested, 1)}), ElementsAre("h100"));
 }
 
 // By their sums, both would fit one node with two devices.
@@ -93,8 +93,8 @@ TEST(TypeChoice, SortsLargestFirst) {
   std::vector<Unit> units{unit(cpus(4), 1), unit(request({{"CPU", 1}, {"GPU", 1}}), 1),
                           unit(cpus(8), 1)};
   sort_largest_first(units);
-  EXPECT_TRUE(units[0].asks.front().need.has_devices);
-  EXPECT_EQ(units[1].asks.front().need.amounts.front().amount, Quantity::whole(8));
+  EXPECT_TRUE(units[0].shapes.front().need.has_devices);
+  EXPECT_EQ(units[1].shapes.front().need.amounts.front().amount, Quantity::whole(8));
 }
 
 }  // namespace

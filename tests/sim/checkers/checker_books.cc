@@ -151,7 +151,7 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.actor.actor.empty(),
                          to->node().id, start.allocation};
   where_it_may(start, *to);
-  has_room_for_contexts(start, to->node().plan.shape);
+  has_memory_for_contexts(start, to->node().plan.shape);
   within_quota(start);
   in_its_turn(start, to->node().plan);
   // The bundle reserved the node's CPUs when it was placed. Since then, tasks that had released
@@ -187,7 +187,7 @@ bool meets_selectors(const Request& request, const Labels& labels) {
 }
 
 // Checks against the real device memory: the user's amount plus the context of one process.
-void Checkers::has_room_for_contexts(const StartSlot& start, const NodeShape& shape) {
+void Checkers::has_memory_for_contexts(const StartSlot& start, const NodeShape& shape) {
   const std::int64_t asked = start.demand_class.request.gpu_memory;
   const auto* held = start.allocation.find("GPU");
   const auto* gpus = shape.find("GPU");
@@ -213,15 +213,15 @@ void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
                        : decode<head::GroupRow>(at->second);
   if (!row) return world_.violation("groups", what + " starts, and its group is not on the disk");
   const auto index = static_cast<std::size_t>(allocation.bundle);
-  if (index >= row->places.size() || row->places[index].node != node) {
+  if (index >= row->locations.size() || row->locations[index].node != node) {
     return world_.violation("groups", what + " starts where the disk has no place for it");
   }
   if (complete_groups_.insert(allocation.group).second &&
-      std::ranges::any_of(row->places, [](const auto& each) { return each.node.empty(); })) {
+      std::ranges::any_of(row->locations, [](const auto& each) { return each.node.empty(); })) {
     return world_.violation("groups", what + " starts before all bundles have their places");
   }
   NodeShape bundle;
-  for (const auto& resource : row->places[index].allocation.resources) {
+  for (const auto& resource : row->locations[index].allocation.resources) {
     ResourceShape shape{resource.name, {}};
     for (const auto& share : resource.shares) {
       if (shape.instances.size() <= share.index) shape.instances.resize(share.index + 1);

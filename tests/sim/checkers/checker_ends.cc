@@ -74,7 +74,7 @@ void Checkers::spares_devices(const StartSlot& start) const {
           ? Result<head::GroupRow>(failure(ErrorCode::not_found, "read group: no such row"))
           : decode<head::GroupRow>(at->second);
   const auto index = static_cast<std::size_t>(chosen.bundle);
-  if (!row || index >= row->places.size() || !has_gpu(row->places[index].allocation)) return;
+  if (!row || index >= row->locations.size() || !has_gpu(row->locations[index].allocation)) return;
   if (start.demand_class.request.placement.bundle_index >= 0) return;
   // Blocked executors count, so a node that could still start one may be excluded.
   const auto has_free_executor = [&](NodeId id) {
@@ -85,9 +85,9 @@ void Checkers::spares_devices(const StartSlot& start) const {
         placed_, [id](const auto& each) { return each.second.is_task && each.second.node == id; });
     return tasks < node->plan.shape.task_executors;
   };
-  for (std::size_t i = 0; i < row->places.size(); ++i) {
-    const Allocation& other = row->places[i].allocation;
-    if (has_gpu(other) || !has_free_executor(row->places[i].node)) continue;
+  for (std::size_t i = 0; i < row->locations.size(); ++i) {
+    const Allocation& other = row->locations[i].allocation;
+    if (has_gpu(other) || !has_free_executor(row->locations[i].node)) continue;
     Quantity free = cpus_of(other);
     for (const auto& [slot, each] : placed_) {
       const bool inside = each.allocation.group == chosen.group &&

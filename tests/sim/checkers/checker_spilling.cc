@@ -22,12 +22,12 @@ void Checkers::stays_in_place(Agent& agent, Process& process) {
     if (!here.processes.contains(process.id())) continue;
     const auto* row = process.client().object(object);
     if (row == nullptr || row->storing) continue;
-    const bool reads = row->readable && row->reading->place_fetch != 0;
+    const bool reads = row->readable && row->reading->location_fetch != 0;
     const bool wrote = row->written && !row->readable && row->ready && row->value->in_store;
     if (!reads && !wrote) continue;
     const bool there =
-        here.has_location() && here.location.slab.bits().low == row->reading->place.slab &&
-        here.location.offset == static_cast<std::uint64_t>(row->reading->place.offset);
+        here.has_location() && here.location.slab.bits().low == row->reading->location.slab &&
+        here.location.offset == static_cast<std::uint64_t>(row->reading->location.offset);
     if (there) continue;
     world_.violation("spilling", process.name() + (reads ? " may read" : " returns to") +
                                      " object " + object.brief() +

@@ -115,8 +115,8 @@ void StreamChecker::reader_ended(const Process& reader) {
 }
 
 void StreamChecker::deaths_reach(ProcessId agent, const PeersChanged& message) {
-  for (auto& [place, readers] : known_) {
-    if (place.first != agent) continue;
+  for (auto& [location, readers] : known_) {
+    if (location.first != agent) continue;
     std::erase_if(readers, [&](const Reader& reader) {
       return std::ranges::find(message.dead_processes, reader.process) !=
              message.dead_processes.end();

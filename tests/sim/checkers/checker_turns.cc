@@ -63,9 +63,9 @@ ResourceSet Checkers::held_by(JobId job) const {
     if (key.first != "groups") continue;
     const auto row = decode<head::GroupRow>(bytes);
     if (!row || row->spec.job != job) continue;
-    for (const auto& place : row->places) {
-      const Node* node = place.node.empty() ? nullptr : world_.node_of(place.node);
-      if (node != nullptr && node->agent != nullptr) held.add(amounts_of(place.allocation));
+    for (const auto& location : row->locations) {
+      const Node* node = location.node.empty() ? nullptr : world_.node_of(location.node);
+      if (node != nullptr && node->agent != nullptr) held.add(amounts_of(location.allocation));
     }
   }
   return held;

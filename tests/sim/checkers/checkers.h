@@ -160,7 +160,7 @@ class Checkers {
   void on_terms(const FromProcess& message);
   void in_its_turn(const StartSlot& start, const NodePlan& node);
   void where_it_may(const StartSlot& start, Agent& to);
-  void has_room_for_contexts(const StartSlot& start, const NodeShape& shape);
+  void has_memory_for_contexts(const StartSlot& start, const NodeShape& shape);
   void within_quota(const StartSlot& start);
   const JobTerms* terms_of(JobId job) const;
   ResourceSet held_by(JobId job) const;

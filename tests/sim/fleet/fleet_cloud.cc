@@ -249,7 +249,7 @@ bool FleetWorld::counts_for_demand(const Machine& machine) const {
 
 void FleetWorld::check_launch(const fleet::LaunchInstances& command) {
   // A recorded demand holds until the next one.
-  const Time since = now_ - std::max(recent_demand, 2 * look_every_);
+  const Time since = now_ - std::max(recent_demand, 2 * snapshot_interval_);
   while (demands_.size() > 1 && demands_[1].first < since) demands_.erase(demands_.begin());
   std::int64_t most = demand();
   for (const auto& [when, count] : demands_) most = std::max(most, count);

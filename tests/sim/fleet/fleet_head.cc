@@ -120,8 +120,8 @@ void FleetHead::send_down(head::LinkId link, const HeadToAgent& message) {
                     });
 }
 
-void FleetHead::ask(const std::string& verb, const std::string& kind, const std::string& argument,
-                    std::function<void(const ToolReply&)> reply) {
+void FleetHead::query(const std::string& verb, const std::string& kind, const std::string& argument,
+                      std::function<void(const ToolReply&)> reply) {
   if (!core_) return;
   ToolRequest request;
   request.request = ++last_request_;

@@ -71,8 +71,8 @@ class FleetHead {
   std::int64_t spare_executors() const;
 
   // Sends an operator's request. A head that crashes before it answers never answers.
-  void ask(const std::string& verb, const std::string& kind, const std::string& argument,
-           std::function<void(const ToolReply&)> reply);
+  void query(const std::string& verb, const std::string& kind, const std::string& argument,
+             std::function<void(const ToolReply&)> reply);
 
  private:
   static constexpr Duration demand_delay = 50ms;          // collects changes of the demand

@@ -20,18 +20,18 @@ void FleetWorld::start_head() {
   head_.emplace(shell, random.fork("cluster"), options);
 }
 
-void FleetWorld::look_at_head() {
-  head_->ask("planner_state", "", "", [this, of_life = core_life_](const ToolReply& reply) {
+void FleetWorld::query_head() {
+  head_->query("planner_state", "", "", [this, of_life = core_life_](const ToolReply& reply) {
     if (of_life != core_life_ || !reply.ok) return;
     auto state = fleet::planner_state_of(
         nlohmann::ordered_json::parse(reply.json, nullptr, /*allow_exceptions=*/false));
     if (!state) return fail("planner state", state.error().text);
-    step(fleet::Looked{std::move(state->cluster), !state->warnings.empty()});
+    step(fleet::SnapshotReceived{std::move(state->cluster), !state->warnings.empty()});
   });
 }
 
 void FleetWorld::count_objects_at_head(const fleet::CountObjects& command) {
-  head_->ask("list", "memory", "", [this, of_life = core_life_, command](const ToolReply& reply) {
+  head_->query("list", "memory", "", [this, of_life = core_life_, command](const ToolReply& reply) {
     if (of_life != core_life_ || !reply.ok) return;
     const auto report = nlohmann::ordered_json::parse(reply.json, nullptr, false);
     for (const auto& store : report.at("nodes")) {

@@ -43,7 +43,7 @@ FleetWorld::FleetWorld(const HistoryOptions& options)
   // they take seconds.
   const bool large = options.seed % (options.scenario == "fleet_head" ? 128 : 64) == 0;
   const std::int64_t most = large ? 1000 : random_.between(4, 40);
-  look_every_ = large ? Duration(120s) : Duration(5s);
+  snapshot_interval_ = large ? Duration(120s) : Duration(5s);
   auto& fleet = fleet_options_;
   fleet.cluster = "sim";
   const auto types = large ? 1 : random_.between(1, 3);
@@ -73,7 +73,7 @@ Outcome FleetWorld::run() {
   if (options_.scenario == "fleet_head") start_head();
   start_core();
   for (int i = 0; i < 3; ++i) foreign_.insert(fmt::format("mobula-other-{}", i));
-  at(1s, [this] { look(); });
+  at(1s, [this] { take_snapshot(); });
   at(0s, [this] { work(); });
   if (faults_) draw_faults();
   // The owners of all objects end.
@@ -151,17 +151,17 @@ void FleetWorld::tick_later() {
   });
 }
 
-void FleetWorld::look() {
-  at(look_every_, [this] { look(); });
+void FleetWorld::take_snapshot() {
+  at(snapshot_interval_, [this] { take_snapshot(); });
   if (!core_ || head_away_) return;
-  if (head_) return look_at_head();
+  if (head_) return query_head();
   const auto of_life = core_life_;
   const bool recovering = head_recovers_;
   auto seen = state();
   if (recovering) std::erase_if(seen.nodes, [this](const auto&) { return random_.chance(700); });
   at(random_.between(Duration(5ms), Duration(900ms)),
      [this, of_life, recovering, seen = std::move(seen)] {
-       if (of_life == core_life_) step(fleet::Looked{seen, recovering});
+       if (of_life == core_life_) step(fleet::SnapshotReceived{seen, recovering});
      });
 }
 
@@ -264,7 +264,7 @@ fleet::Listed FleetWorld::list_rows() {
 void FleetWorld::execute(const fleet::DrainNode& command) {
   if (head_) {
     const auto ms = std::to_string(std::max<std::int64_t>(1, command.timeout / 1ms));
-    return head_->ask("drain", ms, command.node.hex(), [](const ToolReply&) {});
+    return head_->query("drain", ms, command.node.hex(), [](const ToolReply&) {});
   }
   at(random_.between(Duration(5ms), Duration(500ms)), [this, command] {
     const auto host = hosts_.find(command.node);
@@ -286,7 +286,7 @@ void FleetWorld::execute(const fleet::DrainNode& command) {
 }
 
 void FleetWorld::execute(const fleet::UndrainNode& command) {
-  if (head_) return head_->ask("undrain", "", command.node.hex(), [](const ToolReply&) {});
+  if (head_) return head_->query("undrain", "", command.node.hex(), [](const ToolReply&) {});
   at(random_.between(Duration(5ms), Duration(500ms)), [this, command] {
     const auto host = hosts_.find(command.node);
     if (host == hosts_.end() || head_away_) return;

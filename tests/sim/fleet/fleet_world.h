@@ -69,7 +69,7 @@ class FleetWorld final : private FleetHeadShell {
   void step(fleet::FleetEvent event);
   void deliver(fleet::FleetEvent event);
   void tick_later();
-  void look();
+  void take_snapshot();
   void execute(const fleet::LaunchInstances& command);
   void execute(const fleet::EndInstances& command);
   void execute(const fleet::ListInstances& command);
@@ -112,7 +112,7 @@ class FleetWorld final : private FleetHeadShell {
   std::int64_t leaving_objects(NodeId node) override;
   void finish_leased(NodeId node, SlotId slot);
   void leave_objects(Host& host);
-  void look_at_head();
+  void query_head();
   void count_objects_at_head(const fleet::CountObjects& command);
 
   // ---- faults and checkers
@@ -159,7 +159,7 @@ class FleetWorld final : private FleetHeadShell {
   bool head_away_ = false;
   bool lied_ = false;  // the last list was wrong
   Time calm_at_;       // no fault and no new task after this time
-  Duration look_every_ = 2s;
+  Duration snapshot_interval_ = 2s;
 };
 
 }  // namespace mobula::internal::sim

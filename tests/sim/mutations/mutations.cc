@@ -350,7 +350,7 @@ Hooks head_writes(const std::string& table, Change change) {
 
 // Writes the record of a group as if it were not placed yet.
 Hooks places_are_not_written() {
-  return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.places.clear(); });
+  return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.locations.clear(); });
 }
 
 Hooks drains_are_not_written() {
@@ -423,7 +423,7 @@ Hooks recalls_are_lost_for(const std::string& words) {
   return hooks;
 }
 Hooks recalls_are_lost() { return recalls_are_lost_for(""); }
-Hooks room_is_not_given() { return recalls_are_lost_for("capacity of resident results"); }
+Hooks capacity_is_kept() { return recalls_are_lost_for("capacity of resident results"); }
 Hooks reservations_are_lost() { return recalls_are_lost_for("reserved"); }
 
 // Changes every recall that a client receives.
@@ -527,7 +527,7 @@ std::vector<Mutation> make_mutations() {
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client requests no holds", {"quiet", "objects"}, hold_is_not_asked_for},
-      {"client ignores recalls for the capacity of results", {"resident"}, room_is_not_given},
+      {"client ignores recalls for the capacity of results", {"resident"}, capacity_is_kept},
       {"client ignores lost bytes", {"losses"}, client_does_not_hear<ObjectGone>},
       {"agent drops the last copy silently", {"last_copies", "losses"}, last_copies_are_forgotten},
       {"executor does not name an unread argument", {"lost_homes"}, unread_arguments_are_not_named},

@@ -17,7 +17,7 @@ Hooks incomplete_calls_are_forgotten() {
   constexpr std::uint64_t last_token = 100;
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
-    const auto* end = std::get_if<executor::EndAsked>(&events.front());
+    const auto* end = std::get_if<executor::EndRequested>(&events.front());
     const auto* last = std::get_if<executor::CallFinished>(&events.front());
     if (!(end != nullptr && end->graceful) && !(last != nullptr && last->leave)) return;
     for (std::uint64_t token = 1; token <= last_token; ++token) {

@@ -20,14 +20,15 @@ Hooks each_event(std::function<void(Event&)> change) {
 
 // Nodes have no label with the name of their instance.
 Hooks nodes_are_not_matched() {
-  return each_event<fleet::Looked>([](fleet::Looked& event) {
+  return each_event<fleet::SnapshotReceived>([](fleet::SnapshotReceived& event) {
     for (auto& node : event.state.nodes) node.shape.labels.erase(fleet::instance_label);
   });
 }
 
 // The end of the head's recovery is not awaited.
 Hooks recovery_is_not_awaited() {
-  return each_event<fleet::Looked>([](fleet::Looked& event) { event.recovering = false; });
+  return each_event<fleet::SnapshotReceived>(
+      [](fleet::SnapshotReceived& event) { event.recovering = false; });
 }
 
 // Failed and incomplete lists count as whole.
@@ -77,7 +78,7 @@ Hooks launches_are_doubled() {
 
 // A drained node is reported as empty while its task still runs.
 Hooks drains_are_not_awaited() {
-  return each_event<fleet::Looked>([](fleet::Looked& event) {
+  return each_event<fleet::SnapshotReceived>([](fleet::SnapshotReceived& event) {
     for (auto& node : event.state.nodes) {
       if (!node.draining) continue;
       node.task_slots = 0;
@@ -88,7 +89,7 @@ Hooks drains_are_not_awaited() {
 
 // A drain is not sent, and the node counts as drained.
 Hooks drains_are_not_sent() {
-  Hooks hooks = each_event<fleet::Looked>([](fleet::Looked& event) {
+  Hooks hooks = each_event<fleet::SnapshotReceived>([](fleet::SnapshotReceived& event) {
     for (auto& node : event.state.nodes) {
       if (node.idle) node.draining = true;
     }
@@ -98,7 +99,7 @@ Hooks drains_are_not_sent() {
 
 // Each node is reported as drained and empty, whether it has work or not.
 Hooks nodes_seem_drained() {
-  return each_event<fleet::Looked>([](fleet::Looked& event) {
+  return each_event<fleet::SnapshotReceived>([](fleet::SnapshotReceived& event) {
     for (auto& node : event.state.nodes) {
       node.draining = true;
       node.task_slots = 0;
@@ -109,14 +110,15 @@ Hooks nodes_seem_drained() {
 
 // The autoscaler counts all waiting slots, whatever the quota of their job permits.
 Hooks quotas_are_ignored() {
-  return each_event<fleet::Looked>([](fleet::Looked& event) {
+  return each_event<fleet::SnapshotReceived>([](fleet::SnapshotReceived& event) {
     for (auto& slots : event.state.slots) slots.allowed.reset();
   });
 }
 
 // No waiting slot reaches the autoscaler.
 Hooks demand_is_not_seen() {
-  return each_event<fleet::Looked>([](fleet::Looked& event) { event.state.slots.clear(); });
+  return each_event<fleet::SnapshotReceived>(
+      [](fleet::SnapshotReceived& event) { event.state.slots.clear(); });
 }
 
 // Commands of this kind are lost.

@@ -81,7 +81,7 @@ Hooks results_are_not_stored() {
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
     for (auto& each : events) {
-      if (auto* end = std::get_if<executor::EndAsked>(&each)) end->stores = false;
+      if (auto* end = std::get_if<executor::EndRequested>(&each)) end->stores = false;
     }
   };
   return hooks;

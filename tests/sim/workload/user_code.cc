@@ -318,7 +318,7 @@ bool Thread::find_actor(const Step& step) {
     question.request = request_;
     question.name = plan.actor_name;
     question.name_space = "shared";
-    process_.step_client(client::AskHead{question});
+    process_.step_client(client::QueryHead{question});
     sleep(tries_ < 10 ? Duration(20ms) : Duration(500ms));
     return false;
   }
@@ -429,15 +429,15 @@ bool Thread::put(const Step& step) {
   }
   if (!std::exchange(began_, true)) {
     process_.step_client(
-        client::ReserveRoom{object, large_bytes, process_.id(), process_.client().node()});
+        client::ReserveSpace{object, large_bytes, process_.id(), process_.client().node()});
   }
-  const auto room = process_.rooms().find(object);
-  if (room == process_.rooms().end()) {
-    block([this, object] { return process_.rooms().contains(object); }, false);
+  const auto space = process_.reserved().find(object);
+  if (space == process_.reserved().end()) {
+    block([this, object] { return process_.reserved().contains(object); }, false);
     return false;
   }
-  const client::RoomMade made = room->second;
-  process_.rooms().erase(room);
+  const client::SpaceReserved made = space->second;
+  process_.reserved().erase(space);
   ++puts_;
   if (made.failure) {
     process_.outside().checkers().store_refused(process_, *made.failure);
@@ -445,7 +445,7 @@ bool Thread::put(const Step& step) {
     return true;
   }
   process_.outside().checkers().made(object, expected_put(step));
-  process_.write(made.place, object, payload_of(step.number));
+  process_.write(made.location, object, payload_of(step.number));
   process_.step_client(client::ValueWritten{object, false, records_of(step.vars)});
   vars_.push_back({object, {}, {}});
   return true;
@@ -484,16 +484,16 @@ void Thread::store_result() {
   const ObjectId object = result_id(run_.call.task, 0);
   if (!std::exchange(began_, true)) {
     process_.step_client(
-        client::ReserveRoom{object, large_bytes, run_.caller, run_.call.caller_node});
+        client::ReserveSpace{object, large_bytes, run_.caller, run_.call.caller_node});
   }
   if (inner_ == 0) {
-    const auto room = process_.rooms().find(object);
-    if (room == process_.rooms().end()) {
+    const auto space = process_.reserved().find(object);
+    if (space == process_.reserved().end()) {
       stage_ = Stage::storing;
-      return block([this, object] { return process_.rooms().contains(object); }, false);
+      return block([this, object] { return process_.reserved().contains(object); }, false);
     }
-    const client::RoomMade made = room->second;
-    process_.rooms().erase(room);
+    const client::SpaceReserved made = space->second;
+    process_.reserved().erase(space);
     const bool there = made.failure && made.failure->code == ErrorCode::already_exists;
     if (made.failure && !there) {
       fail(ErrorKind::store_full, made.failure->text);
@@ -502,7 +502,7 @@ void Thread::store_result() {
     }
     inner_ = 1;
     if (!there) {
-      process_.write(made.place, object, payload_of(number));
+      process_.write(made.location, object, payload_of(number));
       process_.step_client(client::ValueWritten{object, false, value.contained});
     }
   }

@@ -68,16 +68,16 @@ bool Thread::give_item() {
 bool Thread::store_item(ObjectId object, std::uint64_t number) {
   if (!std::exchange(reserved_, true)) {
     process_.step_client(
-        client::ReserveRoom{object, item_bytes, run_.caller, run_.call.caller_node});
+        client::ReserveSpace{object, item_bytes, run_.caller, run_.call.caller_node});
   }
   if (!written_) {
-    const auto room = process_.rooms().find(object);
-    if (room == process_.rooms().end()) {
-      block([this, object] { return process_.rooms().contains(object); }, false);
+    const auto space = process_.reserved().find(object);
+    if (space == process_.reserved().end()) {
+      block([this, object] { return process_.reserved().contains(object); }, false);
       return false;
     }
-    const client::RoomMade made = room->second;
-    process_.rooms().erase(room);
+    const client::SpaceReserved made = space->second;
+    process_.reserved().erase(space);
     const bool is_there = made.failure && made.failure->code == ErrorCode::already_exists;
     if (made.failure && !is_there) {
       fail(ErrorKind::store_full, made.failure->text);
@@ -85,7 +85,7 @@ bool Thread::store_item(ObjectId object, std::uint64_t number) {
     }
     written_ = true;
     if (!is_there) {
-      process_.write(made.place, object, Payload(encode(number)));
+      process_.write(made.location, object, Payload(encode(number)));
       process_.step_client(client::ValueWritten{object, false, {}});
     }
   }

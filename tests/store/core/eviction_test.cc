@@ -65,9 +65,9 @@ TEST_F(EvictionTest, EvictsReplicasBeforePrimaries) {
 TEST_F(EvictionTest, SparesSlabWithReadObject) {
   store(1, 1, Departure::never);
   store(1, 1, Departure::written);
-  const ObjectId other = store(2, 90, Departure::asked);
+  const ObjectId other = store(2, 90, Departure::requested);
   const auto choice = choose({.used_bytes = 0, .slab_bytes = 2 * slab_bytes, .own = {}});
-  EXPECT_THAT(choice.asked, ElementsAre(other));
+  EXPECT_THAT(choice.requested, ElementsAre(other));
   EXPECT_THAT(choice.written, IsEmpty());
 }
 

@@ -81,9 +81,9 @@ TEST(Carriers, PeerDoesNotRead_LimitsToWindow) {
   for (std::size_t some = 1; some != 0; sent += some) some = *wire->send(bytes);
   EXPECT_LE(sent, 4u << 20);
   EXPECT_FALSE(wire->prepare_sleep(true, true));
-  std::vector<std::byte> room(1u << 20);
+  std::vector<std::byte> buffer(1u << 20);
   const auto other = second->wire(0);
-  ASSERT_TRUE(eventually([&] { return *other->receive(room) != 0; }));
+  ASSERT_TRUE(eventually([&] { return *other->receive(buffer) != 0; }));
   EXPECT_TRUE(eventually([&] { return *wire->send(bytes) != 0; }));
 }
 
@@ -106,8 +106,8 @@ TEST(Carriers, ReportsPeerEnd) {
   ASSERT_TRUE(eventually([&] { return is_linked(*first, 1) && is_linked(*second, 0); }));
   first.reset();
   const auto wire = second->wire(0);
-  std::vector<std::byte> room(16);
-  EXPECT_TRUE(eventually([&] { return !wire->receive(room); }));
+  std::vector<std::byte> buffer(16);
+  EXPECT_TRUE(eventually([&] { return !wire->receive(buffer); }));
 }
 
 TEST(Carriers, InvalidEndpoint_HasReason) {

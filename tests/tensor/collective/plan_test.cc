@@ -62,18 +62,18 @@ std::vector<Bytes> played(const Story& story, const std::vector<Bytes>& inputs) 
     ++idle;
     if (random.below(2) == 0) {
       const auto bytes = all[one]->to_send(other);
-      const std::size_t room = story.pipe_bytes - pipe.size();
+      const std::size_t buffer = story.pipe_bytes - pipe.size();
       const std::size_t some =
-          std::min({bytes.size(), room, std::size_t{1} + random.below(story.pipe_bytes)});
+          std::min({bytes.size(), buffer, std::size_t{1} + random.below(story.pipe_bytes)});
       if (some == 0) continue;
       pipe.insert(pipe.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(some));
       all[one]->sent(other, some);
     } else {
-      const auto room = all[other]->to_receive(one);
+      const auto buffer = all[other]->to_receive(one);
       const std::size_t some =
-          std::min({room.size(), pipe.size(), std::size_t{1} + random.below(story.pipe_bytes)});
+          std::min({buffer.size(), pipe.size(), std::size_t{1} + random.below(story.pipe_bytes)});
       if (some == 0) continue;
-      std::copy_n(pipe.begin(), some, room.begin());
+      std::copy_n(pipe.begin(), some, buffer.begin());
       pipe.erase(pipe.begin(), pipe.begin() + static_cast<std::ptrdiff_t>(some));
       all[other]->received(one, some);
     }

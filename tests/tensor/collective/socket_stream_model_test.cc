@@ -128,11 +128,11 @@ class History {
   }
 
   void receive() {
-    std::vector<std::byte> room(std::min(room_bytes, total - received_));
-    const auto some = receiver_.receive(room);
+    std::vector<std::byte> buffer(std::min(room_bytes, total - received_));
+    const auto some = receiver_.receive(buffer);
     if (!some) return fail(some.error().text);
     for (std::size_t i = 0; i < *some; ++i) {
-      if (room[i] != byte_at(received_ + i)) fail("another byte than was sent");
+      if (buffer[i] != byte_at(received_ + i)) fail("another byte than was sent");
     }
     received_ += *some;
     if (*some > 0 && mistake_ != Mistake::ignores_decrypted_bytes) {

@@ -65,7 +65,7 @@ struct Pair {
 // One step of a plan: words to send to the peer, and words to receive from it.
 struct Work {
   std::size_t sends = 0, receives = 0;
-  std::size_t room = 3;  // words per call of `read`
+  std::size_t buffer = 3;  // words per call of `read`
 };
 
 enum class Mistake { none, skips_recheck };
@@ -103,7 +103,7 @@ class Member {
       model::perform({Act::wake_event, static_cast<std::uint8_t>(1 - self_)});
     };
     while (received_ < work_.receives * word) {
-      std::vector<std::byte> into(std::min(work_.room * word, work_.receives * word - received_));
+      std::vector<std::byte> into(std::min(work_.buffer * word, work_.receives * word - received_));
       const auto some = in_.read(into, wake);
       if (!some) model::wrong(some.error().text);
       if (*some == 0) break;

@@ -193,22 +193,23 @@ TEST(SimulatedStage, SilentHolder_UsesAtMostHalfTheSlices) {
     const auto stage = owner->stage();
     const ProcessId silent = ProcessId::of(1), other = ProcessId::of(2);
     std::atomic<int> calls = 0;
-    EXPECT_FALSE(stage->room(silent, mib, [&] { ++calls; })) << "the first has them taken";
+    EXPECT_FALSE(stage->allocate(silent, mib, [&] { ++calls; })) << "the first has them taken";
     ASSERT_TRUE(soon([&] { return calls == 1; }));
     std::vector<StagedChunk> held;
     for (int i = 0; i < 2; ++i) {
-      auto room = stage->room(silent, mib, nullptr);
-      ASSERT_TRUE(room);
-      held.push_back(std::move(*room));
+      auto buffer = stage->allocate(silent, mib, nullptr);
+      ASSERT_TRUE(buffer);
+      held.push_back(std::move(*buffer));
     }
-    EXPECT_FALSE(stage->room(silent, mib, [&] { ++calls; }));
-    auto first = stage->room(other, mib, nullptr), second = stage->room(other, mib, nullptr);
+    EXPECT_FALSE(stage->allocate(silent, mib, [&] { ++calls; }));
+    auto first = stage->allocate(other, mib, nullptr),
+         second = stage->allocate(other, mib, nullptr);
     EXPECT_TRUE(first && second) << "the other half is for others";
     first.reset();
     EXPECT_EQ(calls, 2) << "asked again it is still refused";
-    EXPECT_FALSE(stage->room(silent, mib, nullptr));
+    EXPECT_FALSE(stage->allocate(silent, mib, nullptr));
     held.pop_back();
-    EXPECT_TRUE(stage->room(silent, mib, nullptr));
+    EXPECT_TRUE(stage->allocate(silent, mib, nullptr));
     held.clear();
     second.reset();
     EXPECT_EQ(copies->slices()->in.free(), 6u);

@@ -59,8 +59,8 @@ InprocTransport::InprocTransport(EventLoop& loop, ProcessId process, DirectLimit
 
 InprocTransport::~InprocTransport() = default;
 
-Result<PathCost> InprocTransport::reach(const Peer& peer, const MemoryPlace& source,
-                                        const MemoryPlace& target) const {
+Result<PathCost> InprocTransport::reach(const Peer& peer, const MemoryLocation& source,
+                                        const MemoryLocation& target) const {
   if (!source.on_host() || !target.on_host()) return not_for_device("inproc");
   BlobReader reader(peer.endpoint);
   if (auto good = take_direct_head(reader, DirectKind::inproc, "an endpoint"); !good) {

@@ -26,8 +26,8 @@ class InprocTransport final : public TensorTransport {
   std::string_view name() const override { return "inproc"; }
   const TransportCaps& caps() const override { return caps_; }
   const Blob& endpoint() const override { return endpoint_; }
-  Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
-                         const MemoryPlace& target) const override;
+  Result<PathCost> reach(const Peer& peer, const MemoryLocation& source,
+                         const MemoryLocation& target) const override;
   void open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) override;
   void close(const ChannelKey& key) override;
   void offer(Offer offer, Offered offered) override;

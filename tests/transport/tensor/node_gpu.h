@@ -27,7 +27,7 @@ class NodeGpu {
   Result<DeviceBytes> take_source(std::uint64_t size) { return sources_->take(size); }
   Result<DeviceBytes> take_target(std::uint64_t size) { return targets_->take(size); }
   SourceRegion source(std::span<std::byte> bytes, const DeviceFile& file) const;
-  MemoryPlace place() const { return {MemoryKind::device, context_->uuid()}; }
+  MemoryLocation location() const { return {MemoryKind::device, context_->uuid()}; }
 
   void write(std::span<std::byte> device, std::span<const std::byte> host) const;
   void read(std::span<std::byte> host, std::span<const std::byte> device) const;

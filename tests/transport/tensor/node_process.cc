@@ -253,7 +253,7 @@ Result<NodeProcess::Source> NodeProcess::make_source(std::vector<RegionSpec> spe
       source.own.push_back(std::move(pages));
     }
     fill_pattern(bytes, spec.seed);
-    source.regions.push_back({.bytes = bytes, .place = {}, .file = file});
+    source.regions.push_back({.bytes = bytes, .location = {}, .file = file});
   }
   source.specs = std::move(specs);
   return source;
@@ -346,7 +346,7 @@ void NodeProcess::pull(BlobReader& from) {
       MOBULA_CHECK(taken.ok(), "device memory for a test");
       gpu_->write(taken->bytes(), all);
       target.regions.push_back(
-          {taken->bytes().subspan(guard_bytes + spec.offset, spec.size), gpu_->place()});
+          {taken->bytes().subspan(guard_bytes + spec.offset, spec.size), gpu_->location()});
       target.on_device.push_back(std::move(taken).value());
     } else {
       target.regions.push_back({all.subspan(guard_bytes + spec.offset, spec.size), {}});
@@ -492,10 +492,10 @@ void NodeProcess::on_command(const LocalFrame& frame) {
       const auto kind = static_cast<MemoryKind>(from.byte());
       const Blob endpoint = take_blob(from);
       // A location on the device of this node if it has one, otherwise an unknown one.
-      MemoryPlace source{kind, {}};
-      if (gpu_ && kind == MemoryKind::device) source = gpu_->place();
-      const auto cost =
-          transport_->reach(peer_of(peer, endpoint), source, gpu_ ? gpu_->place() : MemoryPlace());
+      MemoryLocation source{kind, {}};
+      if (gpu_ && kind == MemoryKind::device) source = gpu_->location();
+      const auto cost = transport_->reach(peer_of(peer, endpoint), source,
+                                          gpu_ ? gpu_->location() : MemoryLocation());
       put_result(to, cost ? Result<void>() : cost.error());
       return answer(to);
     }

@@ -30,10 +30,10 @@ TEST(DirectArena, ReusesReturnedMemoryAndClosesBlocks) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second.bytes().data()) % 256, 0u);
   EXPECT_EQ(first.file().fd, second.file().fd);
   EXPECT_NE(first.file().offset, second.file().offset);
-  const std::byte* const place = first.bytes().data();
+  const std::byte* const domain = first.bytes().data();
   first = ArenaBytes();
   auto again = arena.take(900).value();
-  EXPECT_EQ(again.bytes().data(), place) << "touched pages first";
+  EXPECT_EQ(again.bytes().data(), domain) << "touched pages first";
   {
     const auto large = arena.take(5u << 20).value();
     EXPECT_FALSE(arena.take(4u << 20)) << "beyond its limit";
@@ -120,17 +120,17 @@ TEST(DirectFirstTouch, PopulatesWholePages) {
 
 TEST(DirectReceivePool, ReusesTouchedMemoryUpToLimit) {
   ReceivePool pool({.kept_bytes = 8u << 20, .max_bytes = 32u << 20});
-  const std::byte* place = nullptr;
+  const std::byte* domain = nullptr;
   {
     const auto buffer = pool.take(3u << 20).value();
     EXPECT_FALSE(buffer.warm());
     EXPECT_EQ(buffer.bytes().size(), 3u << 20);
-    place = buffer.bytes().data();
+    domain = buffer.bytes().data();
   }
   {
     const auto buffer = pool.take((3u << 20) - 5).value();
     EXPECT_TRUE(buffer.warm());
-    EXPECT_EQ(buffer.bytes().data(), place);
+    EXPECT_EQ(buffer.bytes().data(), domain);
     EXPECT_FALSE(pool.take(30u << 20)) << "beyond its limit";
     const auto large = pool.take(16u << 20).value();
   }
@@ -222,7 +222,7 @@ TEST(DirectWire, RejectsTruncatedOrOversizedFrames) {
            [](const Blob& bytes) { return TcpEndpoint::decode(bytes).ok(); });
   const auto message = [](const Blob& bytes) { return decode_shm_message(bytes).ok(); };
   survives(encode(ShmHello{DirectKind::shm, ProcessId::of(1), ProcessId::of(2), 3}), message);
-  survives(encode(ShmAsk{{1, DirectToken::random()}}), message);
+  survives(encode(ShmFileRequest{{1, DirectToken::random()}}), message);
   survives(encode(ShmWelcome{random_bits(), 1, random_bits()}), message);
   survives(encode(ShmFile{1, 2}), message);
   survives(encode(ShmRefusal{1, failure(ErrorCode::not_found, "x")}), message);

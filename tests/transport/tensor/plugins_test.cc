@@ -69,7 +69,7 @@ TransferEnd pull_by(const std::string& path, std::vector<std::byte>& target) {
   Offer offer;
   offer.transfer = TransferId::of(1);
   offer.to = {ProcessId::of(2), 1};
-  offer.regions.push_back({.bytes = source, .place = {}, .file = std::nullopt});
+  offer.regions.push_back({.bytes = source, .location = {}, .file = std::nullopt});
   offer.peer = {ProcessId::of(2), receiver->endpoint(), true};
   Blob ticket;
   holder->offer(std::move(offer), [&](const Result<Blob>& made) { ticket = made.value(); });

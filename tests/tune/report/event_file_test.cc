@@ -52,8 +52,8 @@ TEST(EventFile, EncodesScalarsAsTensorBoardDoes) {
 
 TEST(EventFile, WritesOneFilePerTrial) {
   const SampleExperiment sample({.trials = 3, .reports = 16});
-  auto reader = ExperimentReader::open(sample.place).value();
-  const std::string directory = sample.place.storage + "/board";
+  auto reader = ExperimentReader::open(sample.location).value();
+  const std::string directory = sample.location.storage + "/board";
   ASSERT_TRUE(export_tensorboard(reader, directory).ok());
   for (TrialNumber trial = 0; trial < 3; ++trial) {
     const auto files =

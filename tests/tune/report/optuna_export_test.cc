@@ -40,18 +40,18 @@ TEST(OptunaExport, WritesTrialsThatImportReads) {
   const SampleExperiment sample({.trials = 40, .reports = 16});
   // For tests/tune/oracle/export_oracle.py.
   if (const char* target = std::getenv("MOBULA_WRITE_SAMPLE"))
-    std::filesystem::copy(sample.place.directory(), std::string(target) + "/sample",
+    std::filesystem::copy(sample.location.directory(), std::string(target) + "/sample",
                           std::filesystem::copy_options::recursive);
-  const std::string file = sample.place.storage + "/study.db";
-  auto original = ExperimentReader::open(sample.place).value();
+  const std::string file = sample.location.storage + "/study.db";
+  auto original = ExperimentReader::open(sample.location).value();
   ASSERT_TRUE(export_optuna(original, file).ok());
   EXPECT_THAT(rows_of(file, "SELECT schema_version FROM version_info"), ElementsAre("12"));
   EXPECT_THAT(rows_of(file, "SELECT state,count(*) FROM trials GROUP BY state"),
               ElementsAre("COMPLETE|38", "FAIL|2"));
   const auto imported =
-      import_optuna({.file = file, .place = {sample.place.storage, "again"}}).value();
+      import_optuna({.file = file, .location = {sample.location.storage, "again"}}).value();
   EXPECT_EQ(imported.trials, 40);
-  auto copy = ExperimentReader::open({sample.place.storage, "again"}).value();
+  auto copy = ExperimentReader::open({sample.location.storage, "again"}).value();
   for (TrialNumber trial = 0; trial < 40; ++trial) {
     const StoredTrial before = original.trial(trial).value();
     const StoredTrial after = copy.trial(trial).value();
@@ -66,8 +66,8 @@ TEST(OptunaExport, WritesTrialsThatImportReads) {
 }
 
 TEST(OptunaExport, UsesDomainsAndSpecialValues) {
-  const SampleExperiment place({.trials = 0}, "unused");
-  const ExperimentPlace at{place.place.storage, "special"};
+  const SampleExperiment location({.trials = 0}, "unused");
+  const ExperimentLocation at{location.location.storage, "special"};
   {
     auto store = ExperimentStore::create(
                      at,

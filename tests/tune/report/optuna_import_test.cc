@@ -65,7 +65,7 @@ class OptunaImportTest : public ::testing::Test {
     sqlite3_close(database);
   }
   Result<ImportedStudy> import_study(const std::string& study = {}) {
-    return import_optuna({.file = file_, .study = study, .place = {storage_, ""}});
+    return import_optuna({.file = file_, .study = study, .location = {storage_, ""}});
   }
 
   std::string storage_, file_;

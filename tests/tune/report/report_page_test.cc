@@ -16,8 +16,8 @@ using ::testing::Not;
 
 constexpr std::size_t most_bytes = 150'000;
 
-std::string page_of(const ExperimentPlace& place) {
-  auto reader = ExperimentReader::open(place).value();
+std::string page_of(const ExperimentLocation& location) {
+  auto reader = ExperimentReader::open(location).value();
   return report_page(report_model_of(reader, "finished").value());
 }
 
@@ -29,7 +29,7 @@ void expect_self_contained(const std::string& page) {
 
 TEST(ReportPage, HasEveryPlot) {
   const SampleExperiment sample({.trials = 200});
-  const std::string page = page_of(sample.place);
+  const std::string page = page_of(sample.location);
   for (const char* title :
        {"Optimization history", "Best trials", "Parallel coordinates", "Parameter importance",
         "Early stopping", "Intermediate values", "Slices", "Timeline by node"}) {
@@ -43,24 +43,24 @@ TEST(ReportPage, HasEveryPlot) {
 
 TEST(ReportPage, StaysSmallWithManyTrialsAndParameters) {
   const SampleExperiment sample({.trials = 1500, .reports = 4, .extra_parameters = 20});
-  EXPECT_LT(page_of(sample.place).size(), most_bytes);
+  EXPECT_LT(page_of(sample.location).size(), most_bytes);
 }
 
 TEST(ReportPage, EmptyExperiment_HasNoPlots) {
   const SampleExperiment sample({.trials = 0});
-  const std::string page = page_of(sample.place);
+  const std::string page = page_of(sample.location);
   EXPECT_THAT(page, Not(HasSubstr("<svg")));
   EXPECT_THAT(page, HasSubstr("<h1>sample</h1>"));
 }
 
 TEST(ReportPage, OneTrial_HasHistory) {
   const SampleExperiment sample({.trials = 1});
-  EXPECT_THAT(page_of(sample.place), HasSubstr("Optimization history"));
+  EXPECT_THAT(page_of(sample.location), HasSubstr("Optimization history"));
 }
 
 TEST(ReportPage, EscapesForeignText) {
   const SampleExperiment sample({.trials = 30}, "a<script>alert(1)<");
-  const std::string page = page_of(sample.place);
+  const std::string page = page_of(sample.location);
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
   EXPECT_THAT(page, HasSubstr("a&lt;script&gt;alert(1)&lt;"));
 }

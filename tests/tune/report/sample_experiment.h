@@ -26,8 +26,8 @@ class SampleExperiment {
  public:
   explicit SampleExperiment(const SampleShape& shape, const std::string& name = "sample") {
     char directory[] = "/tmp/mobula-tune-report-XXXXXX";
-    place = {::mkdtemp(directory), name};
-    auto store = ExperimentStore::create(place,
+    location = {::mkdtemp(directory), name};
+    auto store = ExperimentStore::create(location,
                                          {.name = name,
                                           .created_ms = begin,
                                           .spec = "{}",
@@ -45,13 +45,13 @@ class SampleExperiment {
   }
   ~SampleExperiment() {
     std::error_code ignored;
-    std::filesystem::remove_all(place.storage, ignored);
+    std::filesystem::remove_all(location.storage, ignored);
   }
   SampleExperiment(const SampleExperiment&) = delete;
   SampleExperiment& operator=(const SampleExperiment&) = delete;
 
   static constexpr std::int64_t begin = 1'790'000'000'000;
-  ExperimentPlace place;
+  ExperimentLocation location;
 
  private:
   void add_trial(StoreBatch& batch, TrialNumber number, const SampleShape& shape) {

@@ -12,8 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 
 std::vector<std::string> lines_of(Result<void> (*write)(ExperimentReader&, const ExportSink&),
-                                  const ExperimentPlace& place) {
-  auto reader = ExperimentReader::open(place).value();
+                                  const ExperimentLocation& location) {
+  auto reader = ExperimentReader::open(location).value();
   std::string text;
   EXPECT_TRUE(write(reader, [&](std::string_view part) {
                 text += part;
@@ -27,8 +27,8 @@ std::vector<std::string> lines_of(Result<void> (*write)(ExperimentReader&, const
 
 TEST(TrialExport, CsvHasOneRowPerReport) {
   const SampleExperiment sample({.trials = 10, .reports = 16});
-  const auto lines = lines_of(export_csv, sample.place);
-  auto reader = ExperimentReader::open(sample.place).value();
+  const auto lines = lines_of(export_csv, sample.location);
+  auto reader = ExperimentReader::open(sample.location).value();
   EXPECT_EQ(static_cast<std::int64_t>(lines.size()), reader.report_count().value() + 1);
   EXPECT_EQ(lines[0],
             "trial,state,attempt,iteration,time_ms,config/lr,config/momentum,config/layers,"
@@ -41,17 +41,17 @@ TEST(TrialExport, CsvHasOneRowPerReport) {
 TEST(TrialExport, CsvQuotesText) {
   const SampleExperiment sample({.trials = 0});
   {
-    auto store = ExperimentStore::resume(sample.place, {}).value();
+    auto store = ExperimentStore::resume(sample.location, {}).value();
     store->write({1, {StoredTrial{.trial = 0, .config = {{"a,b", "say \"x\"\n"}}}}});
   }
-  const auto lines = lines_of(export_csv, sample.place);
+  const auto lines = lines_of(export_csv, sample.location);
   EXPECT_EQ(lines[0], "trial,state,attempt,iteration,time_ms,\"config/a,b\"");
   EXPECT_EQ(lines[1], "0,pending,,,,\"say \"\"x\"\"");
 }
 
 TEST(TrialExport, JsonLinesParse) {
   const SampleExperiment sample({.trials = 30});
-  const auto lines = lines_of(export_json_lines, sample.place);
+  const auto lines = lines_of(export_json_lines, sample.location);
   ASSERT_EQ(lines.size(), 30u);
   for (const auto& line : lines) {
     const auto trial = nlohmann::json::parse(line);
@@ -63,7 +63,7 @@ TEST(TrialExport, JsonLinesParse) {
 
 TEST(TrialExport, EndsWhenTheReaderHasClosed) {
   const SampleExperiment sample({.trials = 10});
-  auto reader = ExperimentReader::open(sample.place).value();
+  auto reader = ExperimentReader::open(sample.location).value();
   int calls = 0;
   EXPECT_TRUE(export_csv(reader, [&](std::string_view) { return ++calls < 3; }).ok());
   EXPECT_EQ(calls, 3);

@@ -230,8 +230,8 @@ def check(cluster, rule, storage, options, controller, text):
         raise Fault("%s: open attempts: %s" % (text, open_attempts))
     rows = {row[0] for row in database.execute("SELECT place FROM checkpoint")}
     database.close()
-    place = os.path.join(storage, rule, "checkpoints")
-    found = {os.path.join(place, name) for name in os.listdir(place)}
+    location = os.path.join(storage, rule, "checkpoints")
+    found = {os.path.join(location, name) for name in os.listdir(location)}
     if rows != found:
         raise Fault("%s: checkpoints without row: %s, rows without checkpoint: %s" % (text, found - rows, rows - found))
 

@@ -99,9 +99,9 @@ TEST(TuneScheduler, ExploitsCheckpointsWithPbt) {
     attempts += result.attempts;
   }
   EXPECT_GT(attempts, 6);
-  const std::string place = options.storage_path + "/" + options.name + "/checkpoints";
+  const std::string location = options.storage_path + "/" + options.name + "/checkpoints";
   std::set<std::string> left;
-  for (const auto& entry : fs::directory_iterator(place)) left.insert(entry.path());
+  for (const auto& entry : fs::directory_iterator(location)) left.insert(entry.path());
   EXPECT_LE(left.size(), 6U * 3U);
 }
 

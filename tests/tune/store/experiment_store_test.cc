@@ -24,7 +24,7 @@ TEST_F(ExperimentStoreTest, ResumeLoadsWhatWasWritten) {
     store->write(
         {1,
          {trial(0), StoredEvent{1, 5, 0, std::string("a\0b", 3)}, StoredEvent{2, 6, -1, ""},
-          StoredCheckpoint{.number = 3, .trial = 0, .place = "/c/3", .bytes = 9}}});
+          StoredCheckpoint{.number = 3, .trial = 0, .location = "/c/3", .bytes = 9}}});
     store->write({2, {StoredSnapshot{2, "core", ""}, StoredEvent{3, 7, 0, "x"}}});
     ASSERT_TRUE(notes_.wait_for(2));
   }
@@ -40,7 +40,7 @@ TEST_F(ExperimentStoreTest, ResumeLoadsWhatWasWritten) {
   EXPECT_EQ(state.last_event, 3);
   EXPECT_EQ(state.trial_count, 1);
   ASSERT_EQ(state.checkpoints.size(), 1u);
-  EXPECT_EQ(state.checkpoints[0].place, "/c/3");
+  EXPECT_EQ(state.checkpoints[0].location, "/c/3");
   EXPECT_EQ(state.last_checkpoint, 3);
 }
 
@@ -167,13 +167,13 @@ TEST_F(ExperimentStoreTest, WritesQueuedBatchesAtTheEnd) {
 
 // Writes batches until it is killed: each has one event and one report, and every seventh a
 // snapshot. `persisted` is shared with the parent.
-[[noreturn]] void write_forever(const ExperimentPlace& place,
+[[noreturn]] void write_forever(const ExperimentLocation& location,
                                 std::atomic<std::int64_t>& persisted) {
   StoreCallbacks callbacks;
   callbacks.persisted = [&](std::uint64_t upto) {
     persisted.store(static_cast<std::int64_t>(upto));
   };
-  auto store = ExperimentStore::resume(place, callbacks);
+  auto store = ExperimentStore::resume(location, callbacks);
   if (!store) ::_exit(1);
   const auto state = (*store)->load();
   if (!state) ::_exit(2);

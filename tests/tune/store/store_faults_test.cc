@@ -194,7 +194,7 @@ TEST_F(StoreFaultsTest, TornLog_KeepsEarlierBatches) {
     ASSERT_TRUE(notes_.wait_for(static_cast<std::uint64_t>(event)));
   }
   // A copy of the files is the state after a power failure.
-  const ExperimentPlace copy{place_.storage, "copy"};
+  const ExperimentLocation copy{place_.storage, "copy"};
   std::filesystem::create_directory(copy.directory());
   for (const char* suffix : {"", "-wal"}) {
     std::filesystem::copy_file(place_.file() + suffix, copy.file() + suffix);

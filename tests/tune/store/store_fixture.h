@@ -133,7 +133,7 @@ class StoreTest : public ::testing::Test {
     return {.trial = number, .step = step, .time_ms = step, .metrics = {{"loss", loss}}};
   }
 
-  ExperimentPlace place_;
+  ExperimentLocation place_;
   StoreNotes notes_;
 };
 

@@ -32,22 +32,22 @@ TEST(GpuGuardTest, ReportsExceededShareOnceUntilItEnds) {
   const WorkerOptions options;
   GpuGuard guard(options);
   const std::vector<GpuHolder> holders{holder(1, 500), holder(2, 500)};
-  EXPECT_TRUE(guard.look(sampled({{1, 500}, {2, 532}}), holders).empty())
+  EXPECT_TRUE(guard.evaluate(sampled({{1, 500}, {2, 532}}), holders).empty())
       << "drivers keep a little themselves";
-  const auto over = guard.look(sampled({{1, 500}, {2, 533}}), holders);
+  const auto over = guard.evaluate(sampled({{1, 500}, {2, 533}}), holders);
   ASSERT_EQ(over.size(), 1u);
   EXPECT_EQ(over[0].slot, SlotId::of(2));
   EXPECT_TRUE(over[0].on);
   EXPECT_EQ(over[0].reacts, Reacts::error);
   EXPECT_THAT(over[0].text, HasSubstr("f2 has 533 MiB of GPU 0"));
   EXPECT_THAT(over[0].text, HasSubstr("its share is 500 MiB"));
-  EXPECT_TRUE(guard.look(sampled({{1, 500}, {2, 600}}), holders).empty()) << "it was told";
-  const auto back = guard.look(sampled({{1, 500}, {2, 400}}), holders);
+  EXPECT_TRUE(guard.evaluate(sampled({{1, 500}, {2, 600}}), holders).empty()) << "it was told";
+  const auto back = guard.evaluate(sampled({{1, 500}, {2, 400}}), holders);
   ASSERT_EQ(back.size(), 1u);
   EXPECT_FALSE(back[0].on);
-  EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u);
+  EXPECT_EQ(guard.evaluate(sampled({{2, 600}}), holders).size(), 1u);
   guard.gone(SlotId::of(2));
-  EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u)
+  EXPECT_EQ(guard.evaluate(sampled({{2, 600}}), holders).size(), 1u)
       << "the next generation was not reported before";
 }
 
@@ -56,8 +56,8 @@ TEST(GpuGuardTest, SharedDevice_KillsNothing) {
   options.gpu_reacts = Reacts::kill;
   GpuGuard guard(options);
   const std::vector<GpuHolder> holders{holder(1, 300), holder(2, 300), holder(3, 1000, 1)};
-  EXPECT_TRUE(guard.look(sampled({{9, 632}}, false), holders).empty());
-  const auto over = guard.look(sampled({{9, 633}}, false), holders);
+  EXPECT_TRUE(guard.evaluate(sampled({{9, 632}}, false), holders).empty());
+  const auto over = guard.evaluate(sampled({{9, 633}}, false), holders);
   ASSERT_EQ(over.size(), 2u) << "both who have a part of that device";
   EXPECT_EQ(over[0].reacts, Reacts::log);
   EXPECT_THAT(over[0].text, HasSubstr("f1, f2 share 600 MiB of it"));
@@ -66,7 +66,7 @@ TEST(GpuGuardTest, SharedDevice_KillsNothing) {
 TEST(GpuGuardTest, NoCountedShare_SparesProcess) {
   const WorkerOptions options;
   GpuGuard guard(options);
-  EXPECT_TRUE(guard.look(sampled({{1, 5000}}), std::vector{holder(1, 0)}).empty());
+  EXPECT_TRUE(guard.evaluate(sampled({{1, 5000}}), std::vector{holder(1, 0)}).empty());
 }
 
 // ---- in the agent -------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class GpuBytesTest : public ::testing::Test {
     world_.settle();
     agent_.forget();
   }
-  void look(std::int64_t size_mib) {
+  void evaluate(std::int64_t size_mib) {
     GpuUse use;
     use.per_process = true;
     use.executors.push_back({started_.slot, started_.generation, size_mib * mib});
@@ -108,7 +108,7 @@ class GpuBytesTest : public ::testing::Test {
 };
 
 TEST_F(GpuBytesTest, NotifiesExecutorAndLogsWarning) {
-  look(400);
+  evaluate(400);
   const auto received = agent_.received<OverShare>(executor_link);
   ASSERT_EQ(received.size(), 1u);
   EXPECT_THAT(received[0].text, HasSubstr("400 MiB"));
@@ -116,7 +116,7 @@ TEST_F(GpuBytesTest, NotifiesExecutorAndLogsWarning) {
   EXPECT_EQ(agent_.did<LogWarning>().size(), 1u);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
   agent_.forget();
-  look(100);
+  evaluate(100);
   EXPECT_FALSE(agent_.sent<SlotShareExceeded>().at(0).on);
 }
 

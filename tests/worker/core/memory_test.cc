@@ -75,13 +75,13 @@ TEST(MemoryGuardTest, KillsOneAtATimeWithBackoff) {
   MemoryGuard guard(options);
   const std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 500)};
   Time now = Time::from_ns(0) + Duration(1s);
-  EXPECT_FALSE(guard.look(now, sampled(950), candidates)) << "at the limit is not beyond it";
-  EXPECT_EQ(guard.look(now, sampled(951), candidates), 1u);
+  EXPECT_FALSE(guard.evaluate(now, sampled(950), candidates)) << "at the limit is not beyond it";
+  EXPECT_EQ(guard.evaluate(now, sampled(951), candidates), 1u);
   now = now + Duration(4s);
-  EXPECT_FALSE(guard.look(now, sampled(990), candidates)) << "it is not gone yet";
+  EXPECT_FALSE(guard.evaluate(now, sampled(990), candidates)) << "it is not gone yet";
   guard.gone(now);
-  EXPECT_FALSE(guard.look(now + Duration(499ms), sampled(990), candidates));
-  EXPECT_TRUE(guard.look(now + Duration(500ms), sampled(990), candidates));
+  EXPECT_FALSE(guard.evaluate(now + Duration(499ms), sampled(990), candidates));
+  EXPECT_TRUE(guard.evaluate(now + Duration(500ms), sampled(990), candidates));
 }
 
 TEST(MemoryGuardTest, StopsWaitingAfterTimeout) {
@@ -89,8 +89,8 @@ TEST(MemoryGuardTest, StopsWaitingAfterTimeout) {
   MemoryGuard guard(options);
   const std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 500)};
   const Time now = Time::from_ns(0) + Duration(1s);
-  ASSERT_TRUE(guard.look(now, sampled(951), candidates));
-  EXPECT_TRUE(guard.look(now + options.memory_end_timeout, sampled(951), candidates));
+  ASSERT_TRUE(guard.evaluate(now, sampled(951), candidates));
+  EXPECT_TRUE(guard.evaluate(now + options.memory_end_timeout, sampled(951), candidates));
 }
 
 TEST(MemoryGuardTest, WaitsForMemoryOfExitedProcess) {
@@ -99,9 +99,9 @@ TEST(MemoryGuardTest, WaitsForMemoryOfExitedProcess) {
   std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 0)};
   candidates[1].has_ended = true;
   const Time now = Time::from_ns(0) + Duration(1s);
-  EXPECT_FALSE(guard.look(now, sampled(999), candidates));
+  EXPECT_FALSE(guard.evaluate(now, sampled(999), candidates));
   candidates.pop_back();
-  EXPECT_TRUE(guard.look(now, sampled(999), candidates));
+  EXPECT_TRUE(guard.evaluate(now, sampled(999), candidates));
 }
 
 TEST(MemoryGuardTest, KillsNonRetryableOnlyNearKernelLimit) {
@@ -109,8 +109,8 @@ TEST(MemoryGuardTest, KillsNonRetryableOnlyNearKernelLimit) {
   MemoryGuard guard(options);
   const std::vector<MemoryCandidate> once{candidate(one, 1, 500, false)};
   const Time now = Time::from_ns(0) + Duration(1s);
-  EXPECT_FALSE(guard.look(now, sampled(980), once));
-  EXPECT_TRUE(guard.look(now, sampled(981), once));
+  EXPECT_FALSE(guard.evaluate(now, sampled(980), once));
+  EXPECT_TRUE(guard.evaluate(now, sampled(981), once));
 }
 
 TEST(WhyEnded, StatesNumbers) {
@@ -145,7 +145,8 @@ class MemoryTest : public ::testing::Test {
     agent_.forget();
     return started;
   }
-  void look(std::int64_t used_mib, const std::vector<std::pair<StartExecutor, std::int64_t>>& own) {
+  void evaluate(std::int64_t used_mib,
+                const std::vector<std::pair<StartExecutor, std::int64_t>>& own) {
     std::vector<ExecutorMemory> executors;
     for (const auto& [start, size_mib] : own) {
       executors.push_back({start.slot, start.generation, size_mib * mib});
@@ -168,7 +169,7 @@ EndCause signal(int number) {
 TEST_F(MemoryTest, ReportsNumbersOfKilledExecutor) {
   const auto once = running(slot_of(1, job, driver_), 2, false);
   const auto again = running(slot_of(2, job, driver_), 3, true);
-  look(960, {{once, 500}, {again, 300}});
+  evaluate(960, {{once, 500}, {again, 300}});
   const auto kills = agent_.did<KillExecutor>();
   ASSERT_EQ(kills.size(), 1u);
   EXPECT_EQ(kills[0].slot, again.slot);
@@ -192,16 +193,16 @@ TEST_F(MemoryTest, KernelOomKill_WaitsForMemoryToReturn) {
   by_the_kernel.kind = EndKind::out_of_memory;
   agent_.executor_exits(first, by_the_kernel);
   agent_.forget();
-  look(990, {{second, 300}});
+  evaluate(990, {{second, 300}});
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
   world_.advance(Duration(600ms));
-  look(990, {{second, 300}});
+  evaluate(990, {{second, 300}});
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u) << "it was not enough";
 }
 
 TEST_F(MemoryTest, ExitedByItself_IsNotReportedAsOom) {
   const auto again = running(slot_of(2, job, driver_), 3, true);
-  look(960, {{again, 300}});
+  evaluate(960, {{again, 300}});
   agent_.executor_exits(again, signal(11));
   const auto sent = agent_.received<FromHead>(driver_link);
   ASSERT_FALSE(sent.empty());
@@ -212,30 +213,30 @@ TEST_F(MemoryTest, KillsRestartableActorAfterTasks) {
   StartSlot slot = actor_slot(1, job);
   slot.actor.max_restarts = 1;
   const auto actor = running(std::move(slot), 2, false);
-  look(960, {{actor, 500}});
+  evaluate(960, {{actor, 500}});
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
 
 TEST_F(MemoryTest, SparesActorWithoutRestarts) {
   const auto actor = running(actor_slot(1, job), 2, false);
-  look(960, {{actor, 500}});
+  evaluate(960, {{actor, 500}});
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
-  look(990, {{actor, 500}});
+  evaluate(990, {{actor, 500}});
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u) << "but for the last resort";
 }
 
 TEST_F(MemoryTest, NotifiesHeadOfPressureStartAndEnd) {
-  look(940, {});
+  evaluate(940, {});
   world_.settle();
   EXPECT_TRUE(agent_.sent<MemoryPressure>().empty());
-  look(960, {});
-  look(970, {});
+  evaluate(960, {});
+  evaluate(970, {});
   world_.settle();
   const auto begun = agent_.sent<MemoryPressure>();
   ASSERT_EQ(begun.size(), 1u);
   EXPECT_TRUE(begun[0].on);
   EXPECT_THAT(begun[0].text, HasSubstr("960 MiB of 1000 MiB"));
-  look(900, {});
+  evaluate(900, {});
   world_.settle();
   const auto ended = agent_.sent<MemoryPressure>();
   ASSERT_EQ(ended.size(), 1u);

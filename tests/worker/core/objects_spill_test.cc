@@ -39,7 +39,7 @@ class SpillTest : public ::testing::Test {
     return row == nullptr ? ObjectState::failed : row->state;
   }
   // Acts as a process without readers: returns every location at once.
-  void return_places(Agent& agent, LinkId link = 1) {
+  void unpin_all(Agent& agent, LinkId link = 1) {
     for (auto asked = agent.received<UnpinRequest>(link); !asked.empty();
          asked = agent.received<UnpinRequest>(link)) {
       for (const auto& each : asked) agent.say(link, UnpinReply{each.object, each.fetch});
@@ -54,7 +54,7 @@ class SpillTest : public ::testing::Test {
                                           std::int64_t size = big) {
     agent.say(1, ReserveObjectRequest{ObjectId::of(number), size});
     settle();
-    return_places(agent);
+    unpin_all(agent);
     return agent.received<ReserveObjectReply>(1);
   }
   void put(std::uint64_t number) {
@@ -63,7 +63,7 @@ class SpillTest : public ::testing::Test {
     ASSERT_FALSE(reserved[0].failure) << reserved[0].failure->text;
     home_.say(1, SealObjectRequest{ObjectId::of(number), owner_, home_.node(), false, {}});
     settle();
-    return_places(home_);
+    unpin_all(home_);
     home_.received<SealObjectReply>(1);
   }
   void put_many(std::uint64_t from, std::uint64_t to) {
@@ -75,10 +75,10 @@ class SpillTest : public ::testing::Test {
   std::vector<FetchObjectReply> fetch(Agent& agent, std::uint64_t number, std::uint64_t with = 7) {
     agent.say(1, FetchObjectRequest{ref(number), NodeId{}, with});
     settle();
-    return_places(agent);
+    unpin_all(agent);
     return agent.received<FetchObjectReply>(1);
   }
-  // The driver maps these objects, and returns none before return_places().
+  // The driver maps these objects, and returns none before unpin_all().
   void map_all(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t i = from; i <= to; ++i)
       home_.say(1, FetchObjectRequest{ref(i), NodeId{}, i});
@@ -124,7 +124,7 @@ TEST_F(SpillTest, AbandonedWrite_TakesNoMemory) {
   home_.disk_goes_on();
   settle();
   world_.advance(1s);
-  return_places(home_);
+  unpin_all(home_);
   EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty());
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(9)), nullptr);
 }
@@ -141,9 +141,9 @@ TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
   }
   EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty())
       << "everything in the store can be spilled";
-  return_places(home_);
+  unpin_all(home_);
   world_.advance(5ms);
-  return_places(home_);
+  unpin_all(home_);
   const auto reserved = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
@@ -175,7 +175,7 @@ TEST_F(SpillTest, AgentPaused_ExtendsReservationTimeout) {
   EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty()) << "it waits on";
   home_.disk_goes_on();
   settle();
-  return_places(home_);
+  unpin_all(home_);
   const auto reserved = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure);
@@ -212,7 +212,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   put_many(1, 6);
   home_.say(1, FetchObjectRequest{ref(1), NodeId{}, 3});
   settle();
-  const auto place = home_.received<FetchObjectReply>(1).at(0).place;
+  const auto location = home_.received<FetchObjectReply>(1).at(0).location;
   home_.forget();
   std::vector<UnpinRequest> asked;
   for (std::uint64_t i = 7; i <= 12; ++i) {
@@ -239,7 +239,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   EXPECT_EQ(asked[0].fetch, 3u);
   EXPECT_EQ(state(home_, 1), ObjectState::sealed);
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(1))->location.offset,
-            static_cast<std::uint64_t>(place.offset));
+            static_cast<std::uint64_t>(location.offset));
 }
 
 TEST_F(SpillTest, IgnoresUnpinOfEarlierFetch) {
@@ -256,18 +256,18 @@ TEST_F(SpillTest, DiskBusy_ReserveWaitsForWrite) {
   home_.disk_waits = true;
   home_.say(1, ReserveObjectRequest{ObjectId::of(7), big});
   settle();
-  return_places(home_);
+  unpin_all(home_);
   home_.received<ReserveObjectReply>(1);
   home_.say(1, SealObjectRequest{ObjectId::of(7), owner_, home_.node(), false, {}});
   settle();
-  return_places(home_);
+  unpin_all(home_);
   home_.say(1, ReserveObjectRequest{ObjectId::of(8), 4 * big});
   settle();
-  return_places(home_);
+  unpin_all(home_);
   world_.advance(10s);
   EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty());
   home_.disk_goes_on();
-  return_places(home_);
+  unpin_all(home_);
   const auto answer = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(answer.size(), 1u);
   EXPECT_FALSE(answer[0].failure) << answer[0].failure->text;
@@ -278,9 +278,9 @@ TEST_F(SpillTest, DiskFull_ReportsErrorAndLosesNothing) {
   put_many(1, 8);
   home_.say(1, ReserveObjectRequest{ObjectId::of(9), big});
   settle();
-  return_places(home_);
+  unpin_all(home_);
   world_.advance(70s);
-  return_places(home_);
+  unpin_all(home_);
   const auto answer = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(answer.size(), 1u);
   ASSERT_TRUE(answer[0].failure);
@@ -300,15 +300,15 @@ TEST_F(SpillTest, DiskFull_SpilledObjectsStayReadable) {
   for (std::uint64_t i = 11; i <= 20; ++i) {
     home_.say(1, ReserveObjectRequest{ObjectId::of(i), big});
     settle();
-    return_places(home_);
+    unpin_all(home_);
     world_.advance(70s);
-    return_places(home_);
+    unpin_all(home_);
     const auto answer = home_.received<ReserveObjectReply>(1);
     ASSERT_EQ(answer.size(), 1u);
     if (answer[0].failure) break;
     home_.say(1, SealObjectRequest{ObjectId::of(i), owner_, home_.node(), false, {}});
     settle();
-    return_places(home_);
+    unpin_all(home_);
     kept = i;
   }
   EXPECT_LT(kept, 20u);
@@ -357,7 +357,7 @@ TEST_F(SpillTest, EvictsReplicasBeforeSpilling) {
     ASSERT_EQ(reserve(i, other_).size(), 1u);
     other_.say(1, SealObjectRequest{ObjectId::of(i), borrower_, other_.node(), false, {}});
     settle();
-    return_places(other_);
+    unpin_all(other_);
   }
   EXPECT_EQ(state(other_, 1), ObjectState::wanted);
   EXPECT_TRUE(other_.files.empty());
@@ -387,7 +387,7 @@ TEST_F(SpillTest, ReplicaLost_HomeIsNotified) {
     ASSERT_EQ(reserve(i, other_).size(), 1u);
     other_.say(1, SealObjectRequest{ObjectId::of(i), borrower_, other_.node(), false, {}});
     settle();
-    return_places(other_);
+    unpin_all(other_);
   }
   ASSERT_EQ(state(other_, 1), ObjectState::spilled);
   other_.damaged.insert(ObjectId::of(1));

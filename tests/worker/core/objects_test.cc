@@ -48,7 +48,7 @@ class ObjectsTest : public ::testing::Test {
   void expect_readable(const std::vector<FetchObjectReply>& received) {
     ASSERT_EQ(received.size(), 1u);
     EXPECT_FALSE(received[0].failure) << received[0].failure->text;
-    EXPECT_EQ(received[0].place.size_bytes, 1000);
+    EXPECT_EQ(received[0].location.size_bytes, 1000);
   }
 
   Agents world_;

@@ -32,17 +32,17 @@ class PullQueueTest : public ::testing::Test {
                                    .argument = argument},
                                   out_)
                             .value();
-    place();
+    location();
     return pull;
   }
-  void place() {
+  void location() {
     for (auto begun = take<BeginPull>(); !begun.empty(); begun = take<BeginPull>()) {
       for (const BeginPull& each : begun) queue_.placed(now_, each.pull, out_);
     }
   }
-  RequestNumber asked(NodeId node) {
+  RequestNumber request_of(NodeId node) {
     for (const auto& each : requests_) {
-      if (each.from == node) return each.ask;
+      if (each.from == node) return each.request;
     }
     ADD_FAILURE() << "node " << node.brief() << " was not asked";
     return 0;
@@ -51,7 +51,7 @@ class PullQueueTest : public ::testing::Test {
     for (const RequestSource& each : take<RequestSource>())
       requests_.insert(requests_.begin(), each);
     PullReply answer;
-    answer.pull = asked(from);
+    answer.pull = request_of(from);
     answer.size_bytes = size;
     answer.token = "token";
     answer.key = "key";
@@ -73,7 +73,7 @@ class PullQueueTest : public ::testing::Test {
     queue_.answered(now_, from, answer, out_);
   }
   void more(NodeId from, std::vector<std::uint32_t> chunks) {
-    queue_.more_there(now_, from, ChunksAvailable{asked(from), std::move(chunks)}, out_);
+    queue_.more_there(now_, from, ChunksAvailable{request_of(from), std::move(chunks)}, out_);
   }
   std::vector<FetchChunk> fetches() {
     auto found = take<FetchChunk>();
@@ -186,7 +186,7 @@ TEST_F(PullQueueTest, ChecksFileBeforeCompletion) {
   const PullId pull =
       queue_.want(now_, {.key = {{}, Hash128{1, 2}}, .size_bytes = 10, .sources = {node_a}}, out_)
           .value();
-  place();
+  location();
   ready(node_a, 10);
   arrived(fetches().at(0));
   EXPECT_EQ(take<CompletePull>().at(0).pull, pull);
@@ -357,8 +357,8 @@ TEST_F(PullQueueTest, GivesEachPullOneChunkBeforeSecond) {
       now_, node_a,
       [&] {
         PullReply answer = answer_of(node_a, 10'000);
-        answer.pull =
-            requests_.back().ask == answer.pull ? requests_.front().ask : requests_.back().ask;
+        answer.pull = requests_.back().request == answer.pull ? requests_.front().request
+                                                              : requests_.back().request;
         return answer;
       }(),
       out_);

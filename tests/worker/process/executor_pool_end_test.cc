@@ -30,7 +30,7 @@ TEST_F(PoolTest, ReportsExitCode) {
   const ExitCause cause = end_of(process);
   EXPECT_EQ(cause.exit_code, 3);
   EXPECT_EQ(cause.signal, 0);
-  EXPECT_FALSE(cause.asked);
+  EXPECT_FALSE(cause.requested);
   EXPECT_GT(cause.ran.count(), 0);
 }
 
@@ -47,7 +47,7 @@ TEST_F(PoolTest, KilledFromOutside_IsNotReportedAsOom) {
   ASSERT_TRUE(signal_process(started_.at(process), SIGKILL));
   const ExitCause cause = end_of(process);
   EXPECT_EQ(cause.signal, SIGKILL);
-  EXPECT_FALSE(cause.asked);
+  EXPECT_FALSE(cause.requested);
   EXPECT_FALSE(cause.oom);
 }
 
@@ -56,12 +56,12 @@ TEST_F(PoolTest, KillWithGrace_SendsSigtermFirst) {
   pool().kill(process, 60s);
   const ExitCause cause = end_of(process);
   EXPECT_EQ(cause.signal, SIGTERM);
-  EXPECT_TRUE(cause.asked);
+  EXPECT_TRUE(cause.requested);
 }
 
 TEST_F(PoolTest, SigtermIgnored_KilledAfterGrace) {
   const ProcessId process = run(key());
-  ASSERT_EQ(ask(process, "ignore-term"), "done");
+  ASSERT_EQ(order(process, "ignore-term"), "done");
   pool().kill(process, 30ms);
   EXPECT_EQ(end_of(process).signal, SIGKILL);
 }
@@ -71,7 +71,7 @@ TEST_F(PoolTest, Kill_EndsAllDescendants) {
     pool_.reset();
     options_.use_fork_servers = fork_servers;
     const ProcessId process = run(key());
-    const auto left = processes_in(ask(process, "leave-processes"));
+    const auto left = processes_in(order(process, "leave-processes"));
     ASSERT_EQ(left.size(), 4u);
     for (const PidIdentity one : left) EXPECT_TRUE(is_running(one));
     pool().kill(process, Duration(0));
@@ -82,7 +82,7 @@ TEST_F(PoolTest, Kill_EndsAllDescendants) {
 
 TEST_F(PoolTest, ExecutorCrashed_ChildrenEndBeforeReport) {
   const ProcessId process = run(key());
-  const auto left = processes_in(ask(process, "leave-processes"));
+  const auto left = processes_in(order(process, "leave-processes"));
   send(process, "exit 1");
   end_of(process);
   for (const PidIdentity one : left) EXPECT_FALSE(is_running(one)) << one.pid;
@@ -91,7 +91,7 @@ TEST_F(PoolTest, ExecutorCrashed_ChildrenEndBeforeReport) {
 TEST_F(PoolTest, SparesProcessesOfAnotherExecutor) {
   const ProcessId dying = run(key());
   const ProcessId living = run(key());
-  const auto left = processes_in(ask(living, "leave-processes"));
+  const auto left = processes_in(order(living, "leave-processes"));
   pool().kill(dying, Duration(0));
   end_of(dying);
   for (const PidIdentity one : left) EXPECT_TRUE(is_running(one)) << one.pid;
@@ -109,13 +109,13 @@ TEST_F(PoolTest, KillBeforeStart_FailsStart) {
   const ProcessId ready = run(key());
   const ProcessId requested = start(key());
   pool().kill(requested, Duration(0));
-  EXPECT_TRUE(end_of(requested).asked);
-  EXPECT_EQ(ask(ready, "print x"), "done");
+  EXPECT_TRUE(end_of(requested).requested);
+  EXPECT_EQ(order(ready, "print x"), "done");
 }
 
 TEST_F(PoolTest, PoolDestroyed_EndsAllProcesses) {
   const ProcessId process = run(key());
-  const auto left = processes_in(ask(process, "leave-processes"));
+  const auto left = processes_in(order(process, "leave-processes"));
   pool_.reset();
   EXPECT_FALSE(is_running(started_.at(process)));
   for (const PidIdentity one : left) EXPECT_FALSE(is_running(one)) << one.pid;
@@ -130,7 +130,7 @@ TEST_F(PoolTest, LinkClosed_ExecutorEnds) {
 
 TEST_F(PoolTest, DeliversUnterminatedLastLine) {
   const ProcessId process = run(key());
-  ask(process, "print-unfinished half a line");
+  order(process, "print-unfinished half a line");
   send(process, "exit 0");
   end_of(process);
   EXPECT_EQ(output_[process], "half a line\n");
@@ -153,7 +153,7 @@ TEST_F(PoolTest, GibibyteOfOutput_NeitherBlocksNorGrows) {
   };
   const ProcessId process = run(key());
   const std::size_t before = own_memory_kib();
-  EXPECT_EQ(ask(process, "flood 1073741824"), "done");
+  EXPECT_EQ(order(process, "flood 1073741824"), "done");
   send(process, "exit 0");
   end_of(process);
   EXPECT_EQ(output_bytes_, 1073741824u);

@@ -29,10 +29,10 @@ TEST_F(PoolTest, ForkedAndDirectStarts_SeeTheSame) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const std::vector<EnvironmentVariable> masks{{"CUDA_VISIBLE_DEVICES", "3"},
                                                {"TASK_VARIABLE", "t"}};
-  const std::string forked = ask(run(key(), masks), "describe");
+  const std::string forked = order(run(key(), masks), "describe");
   pool_.reset();
   options_.use_fork_servers = false;
-  const std::string direct = ask(run(key(), masks), "describe");
+  const std::string direct = order(run(key(), masks), "describe");
 
   EXPECT_EQ(common_part(forked), common_part(direct));
   EXPECT_THAT(
@@ -82,14 +82,14 @@ TEST_F(PoolTest, SeparatesForkServersOfJobs) {
 TEST_F(PoolTest, MissingWorkingDirectory_UsesScratch) {
   ForkServerKey elsewhere = key();
   elsewhere.working_directory = "/no/such/folder";
-  EXPECT_THAT(ask(run(elsewhere), "describe"),
+  EXPECT_THAT(order(run(elsewhere), "describe"),
               HasSubstr("folder " + (directory_ / "scratch").string()));
 }
 
 TEST_F(PoolTest, ThreadsBeforeInit_UseExecWithReason) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("thread"));
-  EXPECT_THAT(ask(process, "describe"), HasSubstr("own session 1\n"));
+  EXPECT_THAT(order(process, "describe"), HasSubstr("own session 1\n"));
   const auto views = pool().fork_servers();
   ASSERT_EQ(views.size(), 1u);
   EXPECT_EQ(views[0].state, "exec");
@@ -100,7 +100,7 @@ TEST_F(PoolTest, ThreadsBeforeInit_UseExecWithReason) {
 TEST_F(PoolTest, ForkedExecutor_RepeatsNoUnflushedOutput) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("unflushed"));
-  ask(process, "print of the task");
+  order(process, "print of the task");
   send(process, "exit 0");
   end_of(process);
   EXPECT_EQ(output_[process], "of the task\n");
@@ -117,8 +117,8 @@ TEST_F(PoolTest, ForkServerKilled_IsReplaced) {
   ASSERT_TRUE(signal_process(fork_servers[0], SIGKILL));
   // The pool is not served in between, so this request may reach a dead fork server.
   const ProcessId second = run(key());
-  EXPECT_EQ(ask(second, "print again"), "done");
-  EXPECT_EQ(ask(first, "print the first one runs on"), "done");
+  EXPECT_EQ(order(second, "print again"), "done");
+  EXPECT_EQ(order(first, "print the first one runs on"), "done");
 }
 
 TEST_F(PoolTest, ProgramLoadFailed_ReportsLoaderMessage) {
@@ -182,7 +182,7 @@ TEST_F(PoolTest, AtLimit_ReplacesLongestUnusedForkServer) {
   for (const char* name : {"a", "b", "c"}) {
     keys.push_back(key());
     keys.back().environment.emplace_back("WHICH", name);
-    EXPECT_EQ(ask(run(keys.back()), "print x"), "done");
+    EXPECT_EQ(order(run(keys.back()), "print x"), "done");
   }
   EXPECT_EQ(pool().fork_servers().size(), 2u);
   run(keys[0]);
@@ -194,8 +194,8 @@ TEST_F(PoolTest, RetiredForkServer_ServesPendingAndExits) {
   EXPECT_EQ(receive(process), "hello");
   EXPECT_TRUE(pool().fork_servers().empty());
   EXPECT_TRUE(serve_until([&] { return children_of(::getpid()).size() == 1; }));
-  EXPECT_EQ(ask(process, "print x"), "done");
-  EXPECT_EQ(ask(run(key()), "print a new nursery"), "done");
+  EXPECT_EQ(order(process, "print x"), "done");
+  EXPECT_EQ(order(run(key()), "print a new nursery"), "done");
 }
 
 TEST_F(PoolTest, TwoHundredExecutors_LeaveNoFdOrZombie) {

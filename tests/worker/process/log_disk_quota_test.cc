@@ -9,20 +9,20 @@
 namespace mobula::internal::worker {
 namespace {
 
-class JobLogRooms : public testing::Test {
+class JobLogQuota : public testing::Test {
  protected:
-  JobLogRooms() {
+  JobLogQuota() {
     std::string pattern = (std::filesystem::temp_directory_path() / "log-room-XXXXXX").string();
     directory = ::mkdtemp(pattern.data());
   }
-  ~JobLogRooms() override { std::filesystem::remove_all(directory); }
+  ~JobLogQuota() override { std::filesystem::remove_all(directory); }
 
   static JobId job(std::uint64_t number) { return JobId::of(number); }
   // Runs a job that prints `bytes` bytes and ends.
-  static void run(LogDiskQuota& room, JobId id, std::size_t bytes) {
-    JobLog log = room.open(id);
-    room.append(log, std::string(bytes, 'x'));
-    room.ended(log);
+  static void run(LogDiskQuota& quota, JobId id, std::size_t bytes) {
+    JobLog log = quota.open(id);
+    quota.append(log, std::string(bytes, 'x'));
+    quota.ended(log);
   }
   ReadJobLogReply read(JobId id) { return read_job_log(directory, {1, id, 0, 1000}); }
   std::uint64_t on_disk() const {
@@ -40,44 +40,44 @@ class JobLogRooms : public testing::Test {
       .bytes = 100, .ended_jobs = 4, .each = {.segment_bytes = 10, .segments = 4}};
 };
 
-TEST_F(JobLogRooms, RemovesLogThatEndedFirst) {
-  LogDiskQuota room(directory, limits);
-  JobLog lives = room.open(job(9));
-  room.append(lives, std::string(30, 'l'));
-  run(room, job(2), 30);
-  run(room, job(1), 30);
-  run(room, job(3), 30);
+TEST_F(JobLogQuota, RemovesLogThatEndedFirst) {
+  LogDiskQuota quota(directory, limits);
+  JobLog lives = quota.open(job(9));
+  quota.append(lives, std::string(30, 'l'));
+  run(quota, job(2), 30);
+  run(quota, job(1), 30);
+  run(quota, job(3), 30);
   EXPECT_EQ(read(job(2)).bytes.size(), 0u) << "it ended first";
   EXPECT_EQ(read(job(2)).end, 30u) << "and readers learn how much there was";
   EXPECT_EQ(read(job(2)).from, 30u);
   EXPECT_EQ(read(job(1)).end, 30u);
   EXPECT_GT(read(job(1)).bytes.size(), 0u);
   EXPECT_GT(read(job(9)).bytes.size(), 0u) << "the log of a running job is spared";
-  EXPECT_EQ(room.bytes(), 90u);
+  EXPECT_EQ(quota.bytes(), 90u);
   EXPECT_EQ(on_disk(), 90u);
 }
 
-TEST_F(JobLogRooms, JobRunsAgain_LogContinuesAndIsKept) {
-  LogDiskQuota room(directory, limits);
-  run(room, job(1), 40);
-  JobLog again = room.open(job(1));
-  run(room, job(2), 40);
-  run(room, job(3), 40);
+TEST_F(JobLogQuota, JobRunsAgain_LogContinuesAndIsKept) {
+  LogDiskQuota quota(directory, limits);
+  run(quota, job(1), 40);
+  JobLog again = quota.open(job(1));
+  run(quota, job(2), 40);
+  run(quota, job(3), 40);
   EXPECT_EQ(again.end(), 40u);
   EXPECT_EQ(read(job(1)).from, 0u);
   EXPECT_EQ(read(job(2)).from, 40u) << "which ended";
-  room.append(again, "more");
+  quota.append(again, "more");
   EXPECT_EQ(again.end(), 44u);
   EXPECT_LE(on_disk(), 100u);
 }
 
-TEST_F(JobLogRooms, RunningJobs_ShareQuotaAndLoseRest) {
-  LogDiskQuota room(directory, limits);
+TEST_F(JobLogQuota, RunningJobs_ShareQuotaAndLoseRest) {
+  LogDiskQuota quota(directory, limits);
   std::vector<JobLog> logs;
-  for (std::uint64_t i = 0; i < 12; ++i) logs.push_back(room.open(job(100 + i)));
+  for (std::uint64_t i = 0; i < 12; ++i) logs.push_back(quota.open(job(100 + i)));
   for (int round = 0; round < 6; ++round) {
     for (auto& log : logs) {
-      room.append(log, std::string(7, 'x'));
+      quota.append(log, std::string(7, 'x'));
       ASSERT_LE(on_disk(), 100u);
     }
   }
@@ -87,22 +87,22 @@ TEST_F(JobLogRooms, RunningJobs_ShareQuotaAndLoseRest) {
     EXPECT_EQ(log.end(), 42u) << "every byte is counted";
   }
   EXPECT_GT(lost, 0u);
-  for (auto& log : logs) room.ended(log);
-  run(room, job(1), 30);
+  for (auto& log : logs) quota.ended(log);
+  run(quota, job(1), 30);
   EXPECT_EQ(read(job(1)).end, 30u) << "space is available again";
 }
 
-TEST_F(JobLogRooms, NextAgent_FindsLogsAndLimitsThem) {
+TEST_F(JobLogQuota, NextAgent_FindsLogsAndLimitsThem) {
   {
-    LogDiskQuota room(directory, limits);
-    for (std::uint64_t i = 1; i <= 4; ++i) run(room, job(i), 20);
+    LogDiskQuota quota(directory, limits);
+    for (std::uint64_t i = 1; i <= 4; ++i) run(quota, job(i), 20);
   }
   limits.bytes = 45;
-  LogDiskQuota room(directory, limits);
+  LogDiskQuota quota(directory, limits);
   EXPECT_LE(on_disk(), 45u);
-  EXPECT_EQ(room.bytes(), on_disk());
-  for (std::uint64_t i = 10; i < 30; ++i) run(room, job(i), 5);
-  run(room, job(50), 0);
+  EXPECT_EQ(quota.bytes(), on_disk());
+  for (std::uint64_t i = 10; i < 30; ++i) run(quota, job(i), 5);
+  run(quota, job(50), 0);
   EXPECT_LE(on_disk(), 45u);
   EXPECT_LE(files(), 4u);
   EXPECT_EQ(read(job(29)).end, 5u) << "the latest are there";

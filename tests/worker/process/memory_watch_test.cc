@@ -38,21 +38,21 @@ class MemoryWatchTest : public testing::Test {
 
 TEST_F(MemoryWatchTest, ReportsPressureUntilOnceAfterItEnds) {
   MemoryWatch watched = watch();
-  EXPECT_FALSE(watched.look(nobody)) << "half is in use";
+  EXPECT_FALSE(watched.sample(nobody)) << "half is in use";
   machine(4000, 100);
   for (int i = 0; i < 2; ++i) {
-    const auto sample = watched.look(nobody);
+    const auto sample = watched.sample(nobody);
     ASSERT_TRUE(sample);
     EXPECT_EQ(sample->of, "memory of the node");
     EXPECT_EQ(sample->used_bytes, 3900 * mib);
     EXPECT_EQ(sample->limit_bytes, 4000 * mib);
   }
   machine(4000, 2000);
-  const auto over = watched.look(nobody);
+  const auto over = watched.sample(nobody);
   ASSERT_TRUE(over);
   EXPECT_EQ(over->used_bytes, 2000 * mib);
   EXPECT_EQ(watched.lately().used_bytes, 3900 * mib) << "a look before";
-  EXPECT_FALSE(watched.look(nobody));
+  EXPECT_FALSE(watched.sample(nobody));
   EXPECT_EQ(watched.lately().used_bytes, 2000 * mib);
 }
 
@@ -65,10 +65,10 @@ TEST_F(MemoryWatchTest, UsesNearestCgroupV2WithoutReclaimable) {
   files.write("cgroup/slice/job/memory.max", "max\n");
   files.write("cgroup/slice/job/memory.current", "1\n");
   MemoryWatch watched = watch();
-  EXPECT_FALSE(watched.look(nobody)) << "890 MiB cannot be dropped";
+  EXPECT_FALSE(watched.sample(nobody)) << "890 MiB cannot be dropped";
   files.write("cgroup/slice/memory.stat",
               "anon 5\ninactive_file " + std::to_string(10 * mib) + "\n");
-  const auto sample = watched.look(nobody);
+  const auto sample = watched.sample(nobody);
   ASSERT_TRUE(sample);
   EXPECT_EQ(sample->of, "memory of control group /slice");
   EXPECT_EQ(sample->used_bytes, 980 * mib);
@@ -80,9 +80,9 @@ TEST_F(MemoryWatchTest, UsesCgroupV1AndLaterLimits) {
   files.write("cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
   files.write("cgroup/memory/a/memory.usage_in_bytes", std::to_string(99 * mib) + "\n");
   MemoryWatch watched = watch();
-  EXPECT_FALSE(watched.look(nobody));
+  EXPECT_FALSE(watched.sample(nobody));
   files.write("cgroup/memory/a/memory.limit_in_bytes", std::to_string(100 * mib) + "\n");
-  const auto sample = watched.look(nobody);
+  const auto sample = watched.sample(nobody);
   ASSERT_TRUE(sample);
   EXPECT_EQ(sample->limit_bytes, 100 * mib);
 }
@@ -95,14 +95,14 @@ TEST_F(MemoryWatchTest, NamesGroupThatHitLimitBetweenSamples) {
     files.write("proc/self/cgroup", self);
     files.write("cgroup/" + failures_file, none);
     MemoryWatch watched = watch();
-    EXPECT_FALSE(watched.look(nobody));
-    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_FALSE(watched.sample(nobody));
+    EXPECT_FALSE(watched.sample(nobody));
     EXPECT_EQ(watched.lately().of, "memory of the node");
     files.write("cgroup/" + failures_file, one);
     MemorySampled sample = watched.lately();
-    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_FALSE(watched.sample(nobody));
     EXPECT_EQ(watched.lately(), sample) << "its end may be reported one sample later";
-    EXPECT_FALSE(watched.look(nobody));
+    EXPECT_FALSE(watched.sample(nobody));
     EXPECT_EQ(watched.lately().of, "memory of the node");
     return sample;
   };
@@ -132,8 +132,8 @@ TEST_F(MemoryWatchTest, LimitsExecutorsSeparately) {
   const auto both = [] {
     return std::vector<WatchedExecutor>{{SlotId::of(1), 3, 7}, {SlotId::of(2), 0, 8}};
   };
-  EXPECT_FALSE(watch(400 * mib).look(both));
-  const auto sample = watch(300 * mib).look(both);
+  EXPECT_FALSE(watch(400 * mib).sample(both));
+  const auto sample = watch(300 * mib).sample(both);
   ASSERT_TRUE(sample);
   EXPECT_EQ(sample->of, "memory of the executors");
   EXPECT_EQ(sample->used_bytes, 290 * mib);
@@ -145,7 +145,7 @@ TEST_F(MemoryWatchTest, MarksExitedExecutor) {
   process(7, 300, 100);
   process(8, 0, 0);
   machine(4000, 100);
-  const auto sample = watch().look([] {
+  const auto sample = watch().sample([] {
     return std::vector<WatchedExecutor>{{SlotId::of(1), 3, 7}, {SlotId::of(2), 0, 8}};
   });
   ASSERT_TRUE(sample);
@@ -154,23 +154,23 @@ TEST_F(MemoryWatchTest, MarksExitedExecutor) {
 }
 
 TEST_F(MemoryWatchTest, SamplesExecutorsOnlyUnderPressure) {
-  int looks = 0;
-  const auto counted = [&looks] {
-    ++looks;
+  int samples = 0;
+  const auto counted = [&samples] {
+    ++samples;
     return std::vector<WatchedExecutor>{{SlotId::of(1), 0, 7}};
   };
   process(7, 300, 100);
   MemoryWatch watched = watch();
-  EXPECT_FALSE(watched.look(counted));
-  EXPECT_EQ(looks, 0);
+  EXPECT_FALSE(watched.sample(counted));
+  EXPECT_EQ(samples, 0);
   machine(4000, 100);
-  EXPECT_EQ(watched.look(counted)->executors.size(), 1u);
-  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(watched.sample(counted)->executors.size(), 1u);
+  EXPECT_EQ(samples, 1);
 }
 
 TEST(MemoryWatchHere, ReportsMemoryOfThisMachine) {
   MemoryWatch watched({{}, 1, std::nullopt});
-  const auto sample = watched.look([] { return std::vector<WatchedExecutor>(); });
+  const auto sample = watched.sample([] { return std::vector<WatchedExecutor>(); });
   ASSERT_TRUE(sample) << "a thousandth of it is in use";
   EXPECT_GT(sample->limit_bytes, sample->used_bytes / 2);
   EXPECT_GT(watched.own_bytes(::getpid()), mib / 2);

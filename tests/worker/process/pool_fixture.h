@@ -102,11 +102,11 @@ class PoolTest : public ::testing::Test {
     packet.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
     return packet;
   }
-  void send(ProcessId process, const std::string& order) {
+  void send(ProcessId process, const std::string& command) {
     EXPECT_EQ(::send(links_.at(process).get(), order.data(), order.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(order.size()));
   }
-  std::string ask(ProcessId process, const std::string& order) {
+  std::string order(ProcessId process, const std::string& command) {
     send(process, order);
     return receive(process);
   }

@@ -50,7 +50,7 @@ class UsageWatchTest : public testing::Test {
 TEST_F(UsageWatchTest, ReadsKernelNumbersDespiteProcessName) {
   process(7, "a) R 1 2 (b", 30, 12);
   UsageWatch watch(paths);
-  const UsageReply reply = watch.look(Time::from_ns(10'000'000'000), [] {
+  const UsageReply reply = watch.sample(Time::from_ns(10'000'000'000), [] {
     return executors({7, 8});
   });
   EXPECT_EQ(reply.cpu.count(), 170 * tick_ns) << "but for idle and waiting for disks";
@@ -66,23 +66,24 @@ TEST_F(UsageWatchTest, ReadsKernelNumbersDespiteProcessName) {
 TEST_F(UsageWatchTest, RepeatedQuery_ReturnsCachedSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
-  int looks = 0;
-  const auto look = [&] {
-    ++looks;
+  int samples = 0;
+  const auto sample = [&] {
+    ++samples;
     return executors({7});
   };
   for (int i = 0; i < 100; ++i)
-    (void)watch.look(Time::from_ns(10'000'000'000 + i * 1'000'000), look);
-  EXPECT_EQ(looks, 1);
-  (void)watch.look(Time::from_ns(11'000'000'000), look);
-  EXPECT_EQ(looks, 2);
+    (void)watch.sample(Time::from_ns(10'000'000'000 + i * 1'000'000), sample);
+  EXPECT_EQ(samples, 1);
+  (void)watch.sample(Time::from_ns(11'000'000'000), sample);
+  EXPECT_EQ(samples, 2);
 }
 
 TEST_F(UsageWatchTest, ReportsGpuBytesOfLastSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
   watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}, 60}}});
-  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  const UsageReply reply =
+      watch.sample(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(reply.devices.size(), 1u);
   EXPECT_EQ(reply.devices[0].used_bytes, 900);
   EXPECT_EQ(reply.devices[0].busy_percent, 60);
@@ -99,7 +100,8 @@ TEST_F(UsageWatchTest, CountsDescendantsWithExecutor) {
   write("7/task/70/children", "9 ");
   write("9/task/9/children", "10 ");
   UsageWatch watch(paths);
-  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  const UsageReply reply =
+      watch.sample(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(reply.executors.size(), 1u);
   EXPECT_EQ(reply.executors[0].pid, 7);
   EXPECT_EQ(reply.executors[0].cpu.count(), 4 * 29 * tick_ns);
@@ -120,7 +122,8 @@ TEST_F(UsageWatchTest, LimitsCountedDescendantsAndMarksPartial) {
   write("7/task/7/children", children);
   write("1000/task/1000/children", "7 ");  // a cycle instead of a tree: the walk ends nevertheless
   UsageWatch watch(paths);
-  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  const UsageReply reply =
+      watch.sample(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(reply.executors.size(), 1u);
   EXPECT_EQ(reply.executors[0].threads, (UsageWatch::max_below + 1) * 5);
   EXPECT_TRUE(reply.executors[0].partial) << "and it is said";
@@ -132,7 +135,7 @@ TEST_F(UsageWatchTest, LimitsSampledExecutors) {
     many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
-  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });
+  const UsageReply reply = watch.sample(Time::from_ns(1'000'000'000), [&] { return many; });
   EXPECT_EQ(reply.executors.size(), UsageWatch::max_executors);
   EXPECT_EQ(reply.left_out, 5u);
 }

@@ -25,7 +25,7 @@ class ServiceObjectsTest : public ServiceTest {
                                     static_cast<std::uint64_t>(reserved.slab_bytes), Paging::on_use)
                       .value());
     const auto bytes =
-        slab_->bytes(static_cast<std::uint64_t>(reserved.place.offset), object_bytes).value();
+        slab_->bytes(static_cast<std::uint64_t>(reserved.location.offset), object_bytes).value();
     std::memset(bytes.data(), 0x5a, bytes.size());
     owner.say(SealObjectRequest{object, owner.process(), node_, false, {}});
     ASSERT_TRUE(until([&] { return owner.received<SealObjectReply>() != nullptr; }));
@@ -39,7 +39,7 @@ class ServiceObjectsTest : public ServiceTest {
         SlabMapping::map(reader.fds.back().get(), static_cast<std::uint64_t>(readable.slab_bytes),
                          Paging::on_use)
             .value();
-    const auto bytes = slab->bytes().subspan(static_cast<std::size_t>(readable.place.offset),
+    const auto bytes = slab->bytes().subspan(static_cast<std::size_t>(readable.location.offset),
                                              static_cast<std::size_t>(object_bytes));
     EXPECT_EQ(bytes.front(), std::byte{0x5a});
     EXPECT_EQ(bytes.back(), std::byte{0x5a});

@@ -205,7 +205,7 @@ TEST_F(RingTableTest, SharesSpinPageAndReturnsPermits) {
   Member& two = joins(2);
   ASSERT_TRUE(until([&] { return one.bell_files.size() == 3 && two.bell_files.size() == 3; }));
   const auto page = SpinBudget::open(one.bell_files[2].get()).value();
-  page.set_room(1);
+  page.set_permits(1);
   const auto ticket = page.take(spin_number(one.id));
   const auto others = SpinBudget::open(two.bell_files[2].get()).value();
   EXPECT_EQ(others.taken(), 1u);

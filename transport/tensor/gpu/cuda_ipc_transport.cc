@@ -50,11 +50,11 @@ CudaIpcTransport::~CudaIpcTransport() = default;
 Result<std::unique_ptr<CudaIpcTransport>> CudaIpcTransport::create(
     EventLoop& loop, ProcessId process, std::shared_ptr<const GpuContext> context,
     CudaIpcOptions options) {
-  auto place = place_of_this_process(false);
-  if (!place) return place.error();
+  auto domain = domain_of_this_process(false);
+  if (!domain) return domain.error();
   auto copies = DeviceCopies::create(loop, context, options.copying);
   if (!copies) return copies.error();
-  ShmEndpoint self{DirectKind::cuda_ipc, process, *place, options.socket};
+  ShmEndpoint self{DirectKind::cuda_ipc, process, *domain, options.socket};
   const std::uint64_t max_mapped_bytes = options.max_mapped_bytes;
   std::unique_ptr<CudaIpcTransport> made(
       new CudaIpcTransport(loop, std::move(options), std::move(self), context));
@@ -83,8 +83,8 @@ Result<std::unique_ptr<CudaIpcTransport>> CudaIpcTransport::create(
   return made;
 }
 
-Result<PathCost> CudaIpcTransport::reach(const Peer& peer, const MemoryPlace& source,
-                                         const MemoryPlace& target) const {
+Result<PathCost> CudaIpcTransport::reach(const Peer& peer, const MemoryLocation& source,
+                                         const MemoryLocation& target) const {
   if (source.on_host()) {
     return failure(ErrorCode::invalid_argument, "cuda_ipc: the bytes are in host memory");
   }
@@ -92,7 +92,7 @@ Result<PathCost> CudaIpcTransport::reach(const Peer& peer, const MemoryPlace& so
     return failure(ErrorCode::invalid_argument, "cuda_ipc: bytes for " + to_string(target.device) +
                                                     " by way of " + to_string(context_->uuid()));
   }
-  if (auto same = check_same_place(peer); !same) return same.error();
+  if (auto same = check_same_domain(peer); !same) return same.error();
   const bool same_device = source.device == context_->uuid();
   if (!same_device && !options_.peers.contains(source.device)) {
     return failure(ErrorCode::unavailable, "cuda_ipc: " + to_string(context_->uuid()) +
@@ -109,7 +109,7 @@ std::function<void(std::uint64_t)> CudaIpcTransport::closed() {
 SourceRegion region_of(const DeviceUuid& device, std::span<const std::byte> bytes,
                        const DeviceFile& file) {
   return {.bytes = bytes,
-          .place = {MemoryKind::device, device},
+          .location = {MemoryKind::device, device},
           .file = MemoryFile{file.fd, file.offset, file.chunk, file.chunk_bytes}};
 }
 

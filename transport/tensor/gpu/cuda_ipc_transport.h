@@ -38,8 +38,8 @@ class CudaIpcTransport final : public MappedTransport {
   ~CudaIpcTransport() override;
 
   std::string_view name() const override { return "cuda_ipc"; }
-  Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
-                         const MemoryPlace& target) const override;
+  Result<PathCost> reach(const Peer& peer, const MemoryLocation& source,
+                         const MemoryLocation& target) const override;
 
   // Callback for the `closed` event of DeviceArena, which reports freed chunks. Thread: any, also
   // after the transport has ended.

@@ -21,7 +21,7 @@ namespace mobula::internal {
 namespace {
 
 // Interval between two polls of running copies, and limit of running slices per copy.
-constexpr auto look_every = std::chrono::microseconds(20);
+constexpr auto copy_poll_interval = std::chrono::microseconds(20);
 constexpr std::size_t slices_under_way = 2;
 
 cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
@@ -76,12 +76,12 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   void take(std::vector<std::function<void()>>& work);
   // Returns true if any copy was issued or has ended.
   bool advance();
-  bool look(Job& job);
+  bool check_job(Job& job);
   bool issue(Job& job);
   bool issue_by_host(Job& job);
   Result<void> copy_async(std::byte* to, const std::byte* from, std::size_t size);
   void mark(Job& job, PinnedSlice by, std::byte* to, std::size_t size);
-  void look_at_piece(Job& job) const;
+  void check_piece(Job& job) const;
   static void go_on(Job& job, std::size_t size);
   bool is_of_host(const void* at) const;
   void finish(const JobPtr& job);
@@ -207,7 +207,7 @@ void DeviceCopies::Impl::serve() {
       }
     }
     if (advance() || is_idle()) continue;
-    const auto until = std::chrono::steady_clock::now() + look_every;
+    const auto until = std::chrono::steady_clock::now() + copy_poll_interval;
     MutexLock lock(mutex_);
     while (work_.empty() && fresh_.empty() && changed_.wait_until(lock, until)) {
     }
@@ -219,7 +219,7 @@ bool DeviceCopies::Impl::advance() {
   for (std::size_t i = 0; i < active_.size();) {
     Job& job = *active_[i];
     if (job.end.began == Time()) job.end.began = monotonic_now();
-    moved = look(job) || moved;
+    moved = check_job(job) || moved;
     const bool more = job.piece < job.copy.pieces.size() && job.end.result && !job.stopped;
     if (more && job.slices.size() < slices_under_way) moved = issue(job) || moved;
     const bool over = job.slices.empty() &&
@@ -236,7 +236,7 @@ bool DeviceCopies::Impl::advance() {
 }
 
 // Removes completed slices.
-bool DeviceCopies::Impl::look(Job& job) {
+bool DeviceCopies::Impl::check_job(Job& job) {
   bool moved = false;
   while (!job.slices.empty()) {
     Slice& slice = job.slices.front();
@@ -260,7 +260,7 @@ bool DeviceCopies::Impl::is_of_host(const void* at) const {
   return status == cuda_abi::success && type == 0;
 }
 
-void DeviceCopies::Impl::look_at_piece(Job& job) const {
+void DeviceCopies::Impl::check_piece(Job& job) const {
   const CopyPiece& piece = job.copy.pieces[job.piece];
   job.to_host = piece.size > 0 && is_of_host(piece.to);
   job.by_host = job.to_host || (piece.size > 0 && is_of_host(piece.from));
@@ -277,16 +277,16 @@ Result<void> DeviceCopies::Impl::copy_async(std::byte* to, const std::byte* from
 bool DeviceCopies::Impl::issue(Job& job) {
   const GpuContext::Current current(*context_);
   job.end.result = current.made();
-  std::uint64_t room = options_.slice_bytes;
-  while (job.end.result && room > 0 && job.piece < job.copy.pieces.size()) {
-    if (!job.by_host) look_at_piece(job);
-    if (*job.by_host && room == options_.slice_bytes) return issue_by_host(job);
+  std::uint64_t budget = options_.slice_bytes;
+  while (job.end.result && budget > 0 && job.piece < job.copy.pieces.size()) {
+    if (!job.by_host) check_piece(job);
+    if (*job.by_host && budget == options_.slice_bytes) return issue_by_host(job);
     if (*job.by_host) break;
     const CopyPiece& whole = job.copy.pieces[job.piece];
-    const std::size_t size = std::min<std::uint64_t>(room, whole.size - job.at);
+    const std::size_t size = std::min<std::uint64_t>(budget, whole.size - job.at);
     job.end.result = copy_async(whole.to + job.at, whole.from + job.at, size);
     if (!job.end.result) break;
-    room -= size;
+    budget -= size;
     go_on(job, size);
   }
   mark(job, {}, nullptr, 0);

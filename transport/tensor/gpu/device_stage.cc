@@ -23,8 +23,8 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
 
   void read(std::span<const std::byte> from, std::function<bool()> wanted,
             std::function<void(Result<StagedChunk>)> done) override;
-  std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size,
-                                  std::function<void()> freed) override;
+  std::optional<StagedChunk> allocate(ProcessId holder, std::uint64_t size,
+                                      std::function<void()> freed) override;
   void write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) override;
   void close();
 
@@ -50,7 +50,7 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
   const std::shared_ptr<DeviceCopies::Poster> thread_;  // shared with DeviceCopies
   const std::shared_ptr<DeviceSlices> slices_;          // shared with the copies of the device
   std::atomic<bool> closed_ = false;
-  std::atomic<bool> wants_room_ = false;  // an allocation of the slices is requested
+  std::atomic<bool> wants_slices_ = false;  // an allocation of the slices is requested
   std::atomic<std::size_t> waiting_reads_ = 0;
 
   Mutex mutex_;
@@ -172,8 +172,8 @@ void DeviceStage::Impl::begin(Read read, PinnedSlice slice) {
 
 // ---- into the device ---------------------------------------------------------------------------
 
-std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64_t size,
-                                                   std::function<void()> freed) {
+std::optional<StagedChunk> DeviceStage::Impl::allocate(ProcessId holder, std::uint64_t size,
+                                                       std::function<void()> freed) {
   if (size > slices_->in.slice_bytes()) return std::nullopt;
   {
     const MutexLock lock(mutex_);
@@ -197,10 +197,10 @@ std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64
                          self->one_less(holder);
                        })};
   }
-  if (!wants_room_.exchange(true)) {
+  if (!wants_slices_.exchange(true)) {
     thread_->post([self = shared_from_this()] {
       if (!self->closed_) (void)self->slices_->in.open();
-      self->wants_room_ = false;  // retried later if the allocation failed
+      self->wants_slices_ = false;  // retried later if the allocation failed
     });
   }
   return std::nullopt;

@@ -136,8 +136,8 @@ nccl_abi::Status NcclChannel::add(const NcclCall& each) const {
 
 nccl_abi::Status NcclChannel::state_of_library() const {
   nccl_abi::Status state = nccl_abi::internal_error;
-  const auto asked = terms_.nccl->call().async_error(communicator_, &state);
-  return asked == nccl_abi::success ? state : asked;
+  const auto state_read = terms_.nccl->call().async_error(communicator_, &state);
+  return state_read == nccl_abi::success ? state : state_read;
 }
 
 void NcclChannel::finish(const Result<void>& result) {

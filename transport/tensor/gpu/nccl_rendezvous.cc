@@ -18,7 +18,7 @@ constexpr std::size_t question_bytes = 16 + 16 + 16 + 8;
 constexpr std::size_t max_lines = 1'024;
 constexpr std::size_t max_ids = 4'096;
 constexpr Duration reply_timeout = 30s;
-constexpr Duration rendezvous_look_every = 50ms;
+constexpr Duration rendezvous_check_interval = 50ms;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void NcclRendezvous::watch(std::uint64_t number, Interest interest) {
       loop_.watch(line.socket.get(), interest, [this, number](Readiness) { on_ready(number); });
   if (!made) return end(number, made.error());
   line.watch = std::move(made).value();
-  if (!timer_.armed()) timer_.arm(monotonic_now() + rendezvous_look_every);
+  if (!timer_.armed()) timer_.arm(monotonic_now() + rendezvous_check_interval);
 }
 
 void NcclRendezvous::give(const ChannelKey& to, const nccl_abi::UniqueId& id) {
@@ -75,8 +75,8 @@ void NcclRendezvous::give(const ChannelKey& to, const nccl_abi::UniqueId& id) {
 
 void NcclRendezvous::take_back(const ChannelKey& to) { ids_.erase(to); }
 
-void NcclRendezvous::ask(const ChannelKey& channel, const std::string& address,
-                         const DirectToken& token, Time deadline, Got got) {
+void NcclRendezvous::request(const ChannelKey& channel, const std::string& address,
+                             const DirectToken& token, Time deadline, Got got) {
   const std::uint64_t number = next_++;
   Line& line = lines_[number];
   line.channel = channel;
@@ -173,7 +173,7 @@ void NcclRendezvous::end(std::uint64_t number, const Failure& why) {
   if (!node.empty() && node.mapped().got) node.mapped().got(why);
 }
 
-void NcclRendezvous::look() {
+void NcclRendezvous::check() {
   const Time now = monotonic_now();
   std::vector<std::uint64_t> late;
   for (const auto& [number, line] : lines_) {
@@ -182,7 +182,7 @@ void NcclRendezvous::look() {
   for (const std::uint64_t number : late) {
     end(number, failure(ErrorCode::timed_out, "nccl: the other process did not come to meet"));
   }
-  if (!lines_.empty()) timer_.arm(now + rendezvous_look_every);
+  if (!lines_.empty()) timer_.arm(now + rendezvous_check_interval);
 }
 
 }  // namespace mobula::internal

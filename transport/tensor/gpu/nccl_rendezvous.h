@@ -35,8 +35,8 @@ class NcclRendezvous {
   void take_back(const ChannelKey& to);
   // Requests the id until the deadline. Errors: unavailable if the peer ended or rejects the
   // request.
-  void ask(const ChannelKey& channel, const std::string& address, const DirectToken& token,
-           Time deadline, Got got);
+  void request(const ChannelKey& channel, const std::string& address, const DirectToken& token,
+               Time deadline, Got got);
 
  private:
   // One connection, in either direction.
@@ -53,7 +53,10 @@ class NcclRendezvous {
   };
 
   NcclRendezvous(EventLoop& loop, ProcessId self)
-      : loop_(loop), self_(self), token_(DirectToken::random()), timer_(loop, [this] { look(); }) {}
+      : loop_(loop),
+        self_(self),
+        token_(DirectToken::random()),
+        timer_(loop, [this] { check(); }) {}
   void accept();
   void watch(std::uint64_t number, Interest interest);
   void on_ready(std::uint64_t number);
@@ -61,7 +64,7 @@ class NcclRendezvous {
   Result<bool> read_question(Line& line);
   void answer(Line& line);
   void end(std::uint64_t number, const Failure& why);
-  void look();
+  void check();
 
   EventLoop& loop_;
   const ProcessId self_;

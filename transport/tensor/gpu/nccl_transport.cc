@@ -177,8 +177,8 @@ Result<NcclTransport::Endpoint> NcclTransport::check_peer(const Peer& peer) cons
   return there;
 }
 
-Result<PathCost> NcclTransport::reach(const Peer& peer, const MemoryPlace& source,
-                                      const MemoryPlace& target) const {
+Result<PathCost> NcclTransport::reach(const Peer& peer, const MemoryLocation& source,
+                                      const MemoryLocation& target) const {
   if (source.on_host() || target.on_host()) {
     return failure(ErrorCode::invalid_argument, "nccl: goes from device to device only");
   }
@@ -245,15 +245,15 @@ void NcclTransport::meet(const ChannelPtr& channel, const Endpoint& there) {
     });
     return;
   }
-  rendezvous_->ask(channel->key, there.address, there.token, channel->deadline,
-                   [this, channel](const Result<nccl_abi::UniqueId>& id) {
-                     if (channels_.find(channel->key) == channels_.end()) return;
-                     if (!id) {
-                       on_opened(channel, id.error());
-                     } else {
-                       begin(channel, *id);
-                     }
-                   });
+  rendezvous_->request(channel->key, there.address, there.token, channel->deadline,
+                       [this, channel](const Result<nccl_abi::UniqueId>& id) {
+                         if (channels_.find(channel->key) == channels_.end()) return;
+                         if (!id) {
+                           on_opened(channel, id.error());
+                         } else {
+                           begin(channel, *id);
+                         }
+                       });
 }
 
 int NcclTransport::peer_rank(const Channel& channel) const {
@@ -347,7 +347,7 @@ void NcclTransport::offer(Offer offer, Offered offered) {
   const auto bytes = checked_bytes(offer.regions, options_.limits, caps_.source_kinds);
   if (!bytes) return refuse(bytes.error());
   for (const SourceRegion& each : offer.regions) {
-    if (each.place.device == context_->uuid()) continue;
+    if (each.location.device == context_->uuid()) continue;
     return refuse(failure(ErrorCode::invalid_argument, "nccl: a region of another device"));
   }
   if (offers_.contains(offer.transfer)) {
@@ -464,7 +464,7 @@ Result<std::vector<std::span<std::byte>>> NcclTransport::targets_of(const Pull& 
     const TargetRegion& target = pull.targets[i];
     if (auto good = check_target(i, sizes[i], target, caps_.target_kinds); !good)
       return good.error();
-    if (target.place.device != context_->uuid()) {
+    if (target.location.device != context_->uuid()) {
       return failure(ErrorCode::invalid_argument, "nccl: a target on another device");
     }
     if (!target.bytes.empty()) targets.push_back(target.bytes);

@@ -52,8 +52,8 @@ class NcclTransport final : public TensorTransport {
   const Blob& endpoint() const override { return endpoint_; }
   // Errors: unavailable if the fabric is not trusted, the versions differ, or NCCL would reject the
   // two devices.
-  Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
-                         const MemoryPlace& target) const override;
+  Result<PathCost> reach(const Peer& peer, const MemoryLocation& source,
+                         const MemoryLocation& target) const override;
   void open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) override;
   void close(const ChannelKey& key) override;
   // Closes all channels to this peer with a lower epoch.

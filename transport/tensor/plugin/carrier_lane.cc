@@ -12,17 +12,17 @@
 namespace mobula::internal {
 namespace {
 
-constexpr Duration carrier_look_every = 50ms;
-constexpr std::size_t max_asked = 8;  // pending requests per holder
+constexpr Duration carrier_check_interval = 50ms;
+constexpr std::size_t max_pending = 8;  // pending requests per holder
 constexpr std::size_t max_links = 1'024;
 constexpr std::size_t max_endpoint = 2'048;
 constexpr std::size_t max_refusal = 4'096;
 
 // Kind of a message. The values are sent to other processes: append only.
 enum class Word : std::uint8_t {
-  ask = 1,     // request number (8), access token (32), request
-  answer = 2,  // request number (8), the chunk
-  refuse = 3,  // request number (8), error code (1), text
+  request = 1,  // request number (8), access token (32), request
+  answer = 2,   // request number (8), the chunk
+  refuse = 3,   // request number (8), error code (1), text
 };
 
 BlobWriter head_of(Word word, std::uint64_t question) {
@@ -54,7 +54,7 @@ Result<std::unique_ptr<CarrierLane>> CarrierLane::start(TcpOffers& offers,
 }
 
 Result<void> CarrierLane::open(const std::string& listen) {
-  look_timer_ = std::make_unique<Timer>(thread_->loop(), [this] { look(); });
+  check_timer_ = std::make_unique<Timer>(thread_->loop(), [this] { check(); });
   host_ = {MOBULA_TRANSPORT_PLUGIN_VERSION, this,
            [](void* host, std::uint64_t link, const void* bytes, std::size_t size) {
              static_cast<CarrierLane*>(host)->on_message(
@@ -90,7 +90,7 @@ Result<void> CarrierLane::open(const std::string& listen) {
   }
   address_.resize(size);
   watch_ = std::move(watch).value();
-  look_timer_->arm(monotonic_now() + carrier_look_every);
+  check_timer_->arm(monotonic_now() + carrier_check_interval);
   return {};
 }
 
@@ -101,7 +101,7 @@ CarrierLane::~CarrierLane() {
 
 void CarrierLane::close() {
   box_->close();
-  look_timer_.reset();
+  check_timer_.reset();
   rows_.clear();
   links_.clear();
   channels_.clear();
@@ -139,7 +139,7 @@ void CarrierLane::poll() {
   int again = 0;
   guarded([&] { again = plugin_.poll(carrier_); });
   // Runs in a later iteration, so that the loop serves its mailbox first.
-  if (again != 0 && look_timer_) look_timer_->arm(Time());
+  if (again != 0 && check_timer_) check_timer_->arm(Time());
 }
 
 void CarrierLane::begin(LaneShare share) {
@@ -202,22 +202,22 @@ void CarrierLane::fill(const ChannelKey& key) {
     const auto at = links_.find(key);
     if (at == links_.end()) return;
     Link& link = at->second;
-    if (link.turns.empty() || link.asked.size() >= max_asked) return;
+    if (link.turns.empty() || link.pending.size() >= max_pending) return;
     const auto found = rows_.find(link.turns.front());
     if (found == rows_.end() || found->second.next == found->second.share.chunks.size()) {
       link.turns.pop_front();
       continue;
     }
     Row& row = found->second;
-    if (link.asked.empty()) link.last_received = monotonic_now();
+    if (link.pending.empty()) link.last_received = monotonic_now();
     const std::uint64_t question = next_question_++;
-    link.asked.emplace(question, Asked{row.share.transfer, row.serial, row.next});
-    BlobWriter ask = head_of(Word::ask, question);
+    link.pending.emplace(question, PendingRequest{row.share.transfer, row.serial, row.next});
+    BlobWriter request = head_of(Word::request, question);
     const TcpChunk chunk = row.share.chunks[row.next++].first;
-    ask.raw(row.share.right.token)
+    request.raw(row.share.right.token)
         .raw(TcpRequest{row.share.transfer, row.share.token, chunk}.encode());
     std::rotate(link.turns.begin(), link.turns.begin() + 1, link.turns.end());
-    if (!send(link.number, ask.bytes(), {})) {
+    if (!send(link.number, request.bytes(), {})) {
       return drop_link(key,
                        failure(ErrorCode::unavailable, "the link to the holder takes no more"));
     }
@@ -239,7 +239,7 @@ void CarrierLane::on_message(std::uint64_t number, std::span<const std::byte> by
   const std::uint64_t question = from.number();
   const auto rest = from.raw(from.left());
   if (from.broken()) return;
-  if (word == Word::ask) serve(number, question, rest);
+  if (word == Word::request) serve(number, question, rest);
   if (word == Word::answer) on_answer(number, question, rest);
   if (word == Word::refuse) on_refusal(number, question, rest);
 }
@@ -270,37 +270,37 @@ void CarrierLane::serve(std::uint64_t number, std::uint64_t question,
   if (!sent) guarded([&] { plugin_.drop(carrier_, number); });
 }
 
-std::optional<CarrierLane::Asked> CarrierLane::take_question(std::uint64_t number,
-                                                             std::uint64_t question) {
+std::optional<CarrierLane::PendingRequest> CarrierLane::take_question(std::uint64_t number,
+                                                                      std::uint64_t question) {
   const auto channel = channels_.find(number);
   if (channel == channels_.end()) return std::nullopt;
   Link& link = links_.at(channel->second);
-  auto node = link.asked.extract(question);
+  auto node = link.pending.extract(question);
   if (node.empty()) return std::nullopt;
   link.last_received = monotonic_now();
   return node.mapped();
 }
 
-CarrierLane::Row* CarrierLane::row_of(const Asked& asked) {
-  const auto at = rows_.find(asked.transfer);
-  return at == rows_.end() || at->second.serial != asked.serial ? nullptr : &at->second;
+CarrierLane::Row* CarrierLane::row_of(const PendingRequest& pending) {
+  const auto at = rows_.find(pending.transfer);
+  return at == rows_.end() || at->second.serial != pending.serial ? nullptr : &at->second;
 }
 
 void CarrierLane::on_answer(std::uint64_t number, std::uint64_t question,
                             std::span<const std::byte> body) {
-  const auto asked = take_question(number, question);
-  if (!asked) return;
+  const auto pending = take_question(number, question);
+  if (!pending) return;
   const ChannelKey key = channels_.at(number);
-  if (Row* const row = row_of(*asked)) {
-    const auto& [chunk, to] = row->share.chunks[asked->chunk];
+  if (Row* const row = row_of(*pending)) {
+    const auto& [chunk, to] = row->share.chunks[pending->chunk];
     if (body.size() != chunk.size) {
-      end(asked->transfer,
+      end(pending->transfer,
           failure(ErrorCode::corrupt, fmt::format("a holder sends {} bytes, but {} were requested",
                                                   body.size(), chunk.size)));
     } else {
       if (!body.empty()) std::memcpy(to, body.data(), body.size());
       row->moved = monotonic_now();
-      if (--row->left == 0) end(asked->transfer, {});
+      if (--row->left == 0) end(pending->transfer, {});
     }
   }
   fill(key);
@@ -308,14 +308,14 @@ void CarrierLane::on_answer(std::uint64_t number, std::uint64_t question,
 
 void CarrierLane::on_refusal(std::uint64_t number, std::uint64_t question,
                              std::span<const std::byte> rest) {
-  const auto asked = take_question(number, question);
-  if (!asked) return;
+  const auto pending = take_question(number, question);
+  if (!pending) return;
   const ChannelKey key = channels_.at(number);
   const auto code = rest.empty() ? ErrorCode{} : static_cast<ErrorCode>(rest.front());
   const bool known = code >= ErrorCode::not_found && code <= ErrorCode::permission_denied;
   const auto text = rest.empty() ? rest : rest.subspan(1);
-  if (row_of(*asked) == nullptr) return fill(key);
-  end(asked->transfer,
+  if (row_of(*pending) == nullptr) return fill(key);
+  end(pending->transfer,
       known ? failure(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()))
             : failure(ErrorCode::corrupt, "a holder refuses without a reason"));
   fill(key);
@@ -340,10 +340,10 @@ void CarrierLane::drop_link(const ChannelKey& key, const Failure& why) {
 
 // Ends shares of silent holders, with their connection. A stop of this process does not count as
 // silence of a holder.
-void CarrierLane::look() {
+void CarrierLane::check() {
   const Time now = monotonic_now();
   const Duration gap = thread_->loop().last_turn().gap;
-  look_timer_->arm(now + carrier_look_every);
+  check_timer_->arm(now + carrier_check_interval);
   box_->run();
   poll();
   std::vector<ChannelKey> silent;

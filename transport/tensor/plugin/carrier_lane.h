@@ -41,7 +41,7 @@ class CarrierLane final : public Lane {
   void forget(const ChannelKey& channel) override;
 
  private:
-  struct Asked {
+  struct PendingRequest {
     TransferId transfer;
     std::uint64_t serial = 0;  // serial of the share: a transfer may be pulled more than once
     std::size_t chunk = 0;
@@ -49,8 +49,8 @@ class CarrierLane final : public Lane {
   // A connection to a holder.
   struct Link {
     std::uint64_t number = 0;
-    std::deque<TransferId> turns;          // transfers with chunks to request
-    std::map<std::uint64_t, Asked> asked;  // pending requests, also of ended shares
+    std::deque<TransferId> turns;                     // transfers with chunks to request
+    std::map<std::uint64_t, PendingRequest> pending;  // pending requests, also of ended shares
     Time last_received;
   };
   struct Row {
@@ -80,13 +80,13 @@ class CarrierLane final : public Lane {
   void on_answer(std::uint64_t number, std::uint64_t question, std::span<const std::byte> body);
   void on_refusal(std::uint64_t number, std::uint64_t question, std::span<const std::byte> rest);
   // Removes and returns the pending request with this number on this connection, if it exists.
-  std::optional<Asked> take_question(std::uint64_t number, std::uint64_t question);
+  std::optional<PendingRequest> take_question(std::uint64_t number, std::uint64_t question);
   // Returns the share of the request, unless it has ended.
-  Row* row_of(const Asked& asked);
+  Row* row_of(const PendingRequest& pending);
   bool send(std::uint64_t number, std::span<const std::byte> head, std::span<const std::byte> body);
   void end(TransferId transfer, const Result<void>& result);
   void drop_link(const ChannelKey& key, const Failure& why);
-  void look();
+  void check();
 
   TcpOffers& offers_;
   const mobula_transport_plugin& plugin_;
@@ -99,7 +99,7 @@ class CarrierLane final : public Lane {
   mobula_carrier* carrier_ = nullptr;
   std::string broken_;  // the reason if the carrier has ended
   Watch watch_;
-  std::unique_ptr<Timer> look_timer_;
+  std::unique_ptr<Timer> check_timer_;
   std::map<ChannelKey, Link> links_;
   std::map<std::uint64_t, ChannelKey> channels_;  // by connection
   std::map<TransferId, Row> rows_;

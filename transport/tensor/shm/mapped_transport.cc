@@ -35,8 +35,8 @@ bool may_read_processes() {
 
 }  // namespace
 
-Result<ShmPlace> place_of_this_process(bool read_processes) {
-  ShmPlace place;
+Result<ShmDomain> domain_of_this_process(bool read_processes) {
+  ShmDomain domain;
   std::string boot = first_line("/proc/sys/kernel/random/boot_id");
   std::erase(boot, '-');
   const auto bits = bits_from_hex(boot);
@@ -44,12 +44,12 @@ Result<ShmPlace> place_of_this_process(bool read_processes) {
     return failure(ErrorCode::unavailable,
                    "/proc/sys/kernel/random/boot_id does not name this machine; is /proc there?");
   }
-  place.boot = *bits;
-  place.user = ::geteuid();
+  domain.boot = *bits;
+  domain.user = ::geteuid();
   struct stat status {};
-  if (::stat("/proc/self/ns/pid", &status) == 0) place.pid_space = status.st_ino;
-  place.reads_processes = read_processes && place.pid_space != 0 && may_read_processes();
-  return place;
+  if (::stat("/proc/self/ns/pid", &status) == 0) domain.pid_space = status.st_ino;
+  domain.reads_processes = read_processes && domain.pid_space != 0 && may_read_processes();
+  return domain;
 }
 
 // Forwards reports of freed memory to the loop while the transport exists.
@@ -86,17 +86,17 @@ MappedTransport::~MappedTransport() {
   gone_->transport = nullptr;
 }
 
-Result<void> MappedTransport::check_same_place(const Peer& peer) const {
+Result<void> MappedTransport::check_same_domain(const Peer& peer) const {
   const auto there = ShmEndpoint::decode(peer.endpoint, self_.kind);
   if (!there) return there.error();
   if (there->process != peer.process) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("{}: the endpoint of another process", name()));
   }
-  if (there->place.boot != self_.place.boot) {
+  if (there->domain.boot != self_.domain.boot) {
     return failure(ErrorCode::unavailable, fmt::format("{}: another machine", name()));
   }
-  if (there->place.user != self_.place.user) {
+  if (there->domain.user != self_.domain.user) {
     return failure(ErrorCode::unavailable, fmt::format("{}: another user", name()));
   }
   return {};

@@ -18,7 +18,7 @@
 namespace mobula::internal {
 
 // Properties of this machine and process that decide which processes it can share memory with.
-Result<ShmPlace> place_of_this_process(bool read_processes);
+Result<ShmDomain> domain_of_this_process(bool read_processes);
 
 class MappedTransport : public TensorTransport {
  public:
@@ -50,7 +50,7 @@ class MappedTransport : public TensorTransport {
   std::function<void(FileKey)> forgets();
 
   // Checks that the peer is on this machine, has this user, and has an endpoint of this kind.
-  Result<void> check_same_place(const Peer& peer) const;
+  Result<void> check_same_domain(const Peer& peer) const;
 
   TransportCaps caps_;
 

@@ -57,7 +57,7 @@ void ShmReceiver::open(const ChannelKey& key, const Peer& peer, Time deadline,
   (void)channel->link->send(
       encode(ShmHello{shared_.medium.kind, shared_.self.process, key.peer, key.epoch}));
   channels_.emplace(key, std::move(channel));
-  if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + receiver_look_every);
+  if (!check_timer_.armed()) check_timer_.arm(monotonic_now() + receiver_check_interval);
 }
 
 // Drops the ended channels of the peer. Errors: already_exists if its epoch is over,
@@ -137,7 +137,7 @@ Result<void> ShmReceiver::on_welcome(Channel& channel, const ShmWelcome& welcome
 
 // The process named by the kernel is the holder if its memory has the announced proof.
 void ShmReceiver::try_reading(Channel& channel, const ShmWelcome& welcome) {
-  if (!shared_.self.place.reads_processes || channel.process <= 0) return;
+  if (!shared_.self.domain.reads_processes || channel.process <= 0) return;
   channel.alive = Fd(static_cast<int>(::syscall(SYS_pidfd_open, channel.process, 0)));
   if (!channel.alive) return;
   Hash128 seen;
@@ -260,7 +260,7 @@ void ShmReceiver::evict() {
 
 // Ends the operations that wait for a silent holder. A stop of this process does not count as
 // silence of the holder.
-void ShmReceiver::look() {
+void ShmReceiver::check() {
   const Time now = monotonic_now();
   const Duration gap = shared_.loop.last_turn().gap;
   const Duration deaf = gap > peer_gap_threshold ? gap : Duration(0);
@@ -287,7 +287,7 @@ void ShmReceiver::look() {
     if (now - row.since <= row.silence_timeout) continue;
     stop(each, failure(ErrorCode::timed_out, "the holder does not answer"), false);
   }
-  if (waits) look_timer_.arm(now + receiver_look_every);
+  if (waits) check_timer_.arm(now + receiver_check_interval);
 }
 
 }  // namespace mobula::internal

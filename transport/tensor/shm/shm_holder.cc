@@ -11,7 +11,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr Duration hello_timeout = 5s;
-constexpr Duration holder_look_every = 250ms;
+constexpr Duration holder_check_interval = 250ms;
 constexpr std::size_t max_unused_files = 256;
 
 Result<FileKey> key_of(const MemoryFile& file) {
@@ -30,7 +30,7 @@ ShmHolder::ShmHolder(ShmShared shared, Arena* arena)
       ticket_key_(random_bits()),
       proof_(std::make_unique<Hash128>(random_bits())),
       ledger_ref_{ledger_number, DirectToken::random()},
-      look_timer_(shared.loop, [this] { look(); }) {}
+      check_timer_(shared.loop, [this] { check(); }) {}
 
 ShmHolder::~ShmHolder() = default;
 
@@ -105,9 +105,9 @@ void ShmHolder::offer(Offer offer, TensorTransport::Offered offered) {
 Result<Copy> ShmHolder::prepare(const Offer& offer, Row& row) {
   const auto peer = ShmEndpoint::decode(offer.peer.endpoint, shared_.medium.kind);
   if (!peer) return peer.error();
-  const bool reads = !offer.copy && peer->place.reads_processes &&
-                     shared_.self.place.reads_processes &&
-                     peer->place.pid_space == shared_.self.place.pid_space;
+  const bool reads = !offer.copy && peer->domain.reads_processes &&
+                     shared_.self.domain.reads_processes &&
+                     peer->domain.pid_space == shared_.self.domain.pid_space;
   ShmTicket ticket;
   ticket.kind = shared_.medium.kind;
   ticket.holder = shared_.self.process;
@@ -125,11 +125,11 @@ Result<Copy> ShmHolder::prepare(const Offer& offer, Row& row) {
                      "other libraries have to be copied to one of Mobula's first");
     }
     if (!file && piece.size > 0 && !reads) {
-      auto room = arena_->take(piece.size);
-      if (!room) return room.error();
-      copy.pieces.push_back({room->bytes().data(), region.bytes.data(), region.bytes.size()});
-      file = room->file();
-      row.copied.push_back(std::move(room).value());
+      auto memory = arena_->take(piece.size);
+      if (!memory) return memory.error();
+      copy.pieces.push_back({memory->bytes().data(), region.bytes.data(), region.bytes.size()});
+      file = memory->file();
+      row.copied.push_back(std::move(memory).value());
     }
     if (file && piece.size > 0) {
       const auto exported = export_file(*file, piece.size, row);
@@ -249,11 +249,11 @@ void ShmHolder::accept(Fd socket) {
       holder_link_options());
   if (!link) return;
   sessions_.emplace(number, Session{std::move(link).value(), {}, 0, monotonic_now()});
-  if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + holder_look_every);
+  if (!check_timer_.armed()) check_timer_.arm(monotonic_now() + holder_check_interval);
 }
 
 // Closes connections without a hello. A stop of this process does not count as their silence.
-void ShmHolder::look() {
+void ShmHolder::check() {
   const Time now = monotonic_now();
   const Duration gap = shared_.loop.last_turn().gap;
   std::vector<std::uint64_t> late;
@@ -265,7 +265,7 @@ void ShmHolder::look() {
     if (now - session.since > hello_timeout) late.push_back(number);
   }
   for (const std::uint64_t number : late) sessions_.erase(number);
-  if (silent) look_timer_.arm(now + holder_look_every);
+  if (silent) check_timer_.arm(now + holder_check_interval);
 }
 
 void ShmHolder::on_frame(std::uint64_t number, const LocalFrame& frame) {
@@ -276,8 +276,8 @@ void ShmHolder::on_frame(std::uint64_t number, const LocalFrame& frame) {
     done = message.error();
   } else if (const auto* hello = std::get_if<ShmHello>(&*message)) {
     done = on_hello(session, *hello);
-  } else if (const auto* ask = std::get_if<ShmAsk>(&*message)) {
-    done = on_ask(session, *ask);
+  } else if (const auto* request = std::get_if<ShmFileRequest>(&*message)) {
+    done = on_request(session, *request);
   } else {
     done = failure(ErrorCode::corrupt, "a frame that only holders send");
   }
@@ -315,33 +315,33 @@ Result<void> ShmHolder::on_hello(Session& session, const ShmHello& hello) {
       encode(ShmWelcome{ticket_key_, reinterpret_cast<std::uintptr_t>(proof_.get()), *proof_}));
 }
 
-Result<void> ShmHolder::on_ask(Session& session, const ShmAsk& ask) {
+Result<void> ShmHolder::on_request(Session& session, const ShmFileRequest& request) {
   if (session.peer.empty()) return failure(ErrorCode::corrupt, "a question before the hello");
   int fd = -1;
   std::uint64_t size = 0;
-  if (ask.file.number == ledger_ref_.number && ask.file.token.matches(ledger_ref_.token)) {
+  if (request.file.number == ledger_ref_.number && request.file.token.matches(ledger_ref_.token)) {
     fd = ledger_.fd();
     size = ledger_.size_bytes();
   }
   for (const auto& [key, each] : files_) {
-    if (each.ref.number == ask.file.number && each.ref.token.matches(ask.file.token)) {
+    if (each.ref.number == request.file.number && each.ref.token.matches(request.file.token)) {
       fd = each.fd.get();
       size = each.size;
     }
   }
   if (fd < 0) {
     return session.link->send(encode(ShmRefusal{
-        ask.file.number,
+        request.file.number,
         failure(ErrorCode::not_found, "the holder has no such file any more, or never had it")}));
   }
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy) {
     return session.link->send(
-        encode(ShmRefusal{ask.file.number, errno_failure("pass a file to a receiver", errno)}));
+        encode(ShmRefusal{request.file.number, errno_failure("pass a file to a receiver", errno)}));
   }
   std::vector<Fd> fds;
   fds.push_back(std::move(copy));
-  return session.link->send(encode(ShmFile{ask.file.number, size}), std::move(fds));
+  return session.link->send(encode(ShmFile{request.file.number, size}), std::move(fds));
 }
 
 }  // namespace mobula::internal

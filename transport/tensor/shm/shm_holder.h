@@ -88,8 +88,8 @@ class ShmHolder {
   void accept(Fd socket);
   void on_frame(std::uint64_t number, const LocalFrame& frame);
   Result<void> on_hello(Session& session, const ShmHello& hello);
-  Result<void> on_ask(Session& session, const ShmAsk& ask);
-  void look();
+  Result<void> on_request(Session& session, const ShmFileRequest& request);
+  void check();
 
   ShmShared shared_;
   Arena* const arena_;
@@ -104,7 +104,7 @@ class ShmHolder {
   std::map<std::uint64_t, Session> sessions_;
   std::uint64_t next_session_ = 1;
   std::unique_ptr<LocalListener> listener_;
-  Timer look_timer_;
+  Timer check_timer_;
 };
 
 }  // namespace mobula::internal

@@ -15,8 +15,8 @@ Failure holder_gone(const ChannelKey& key) {
 }
 
 bool has_ended(const Fd& process) {
-  pollfd look{process.get(), POLLIN, 0};
-  return ::poll(&look, 1, 0) != 0;
+  pollfd item{process.get(), POLLIN, 0};
+  return ::poll(&item, 1, 0) != 0;
 }
 
 class MappedFiles final : public MappedRegions {
@@ -49,7 +49,7 @@ class MappedFiles final : public MappedRegions {
 ShmReceiver::ShmReceiver(ShmShared shared, std::uint64_t max_mapped_bytes)
     : shared_(shared),
       max_mapped_bytes_(max_mapped_bytes),
-      look_timer_(shared.loop, [this] { look(); }) {}
+      check_timer_(shared.loop, [this] { check(); }) {}
 
 ShmReceiver::~ShmReceiver() = default;
 
@@ -128,7 +128,7 @@ void ShmReceiver::map(TransferId transfer, const ChannelKey& from,
 
 void ShmReceiver::add(TransferId transfer, Row row) {
   const auto at = rows_.emplace(transfer, std::move(row)).first;
-  if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + receiver_look_every);
+  if (!check_timer_.armed()) check_timer_.arm(monotonic_now() + receiver_check_interval);
   if (at->second.channel->welcome) gather(at);
 }
 
@@ -161,7 +161,7 @@ Result<bool> ShmReceiver::has_file(Row& row, const ShmFileRef& ref) {
   row.files[ref.number] = at->second.mapping;
   if (at->second.mapping) return true;
   if (fresh) {
-    if (auto sent = channel.link->send(encode(ShmAsk{ref})); !sent) {
+    if (auto sent = channel.link->send(encode(ShmFileRequest{ref})); !sent) {
       channel.files.erase(at);
       return sent.error();
     }

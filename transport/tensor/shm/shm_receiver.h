@@ -21,7 +21,7 @@
 namespace mobula::internal {
 
 // Period of the checks for silent holders.
-inline constexpr Duration receiver_look_every = 100ms;
+inline constexpr Duration receiver_check_interval = 100ms;
 
 class ShmReceiver {
  public:
@@ -112,7 +112,7 @@ class ShmReceiver {
   void stop(RowAt at, const Failure& why, bool lost);
   void end(RowAt at, const Result<void>& result, Time ended);
   void evict();
-  void look();
+  void check();
 
   ShmShared shared_;
   const std::uint64_t max_mapped_bytes_;
@@ -120,7 +120,7 @@ class ShmReceiver {
   std::map<TransferId, Row> rows_;
   std::uint64_t mapped_bytes_ = 0;
   std::uint64_t uses_ = 0;
-  Timer look_timer_;
+  Timer check_timer_;
 };
 
 }  // namespace mobula::internal

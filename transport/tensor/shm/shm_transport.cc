@@ -10,12 +10,12 @@ constexpr PathCost shm_cost{30us, 5e9};
 }  // namespace
 
 Availability ShmTransport::probe() {
-  const auto place = place_of_this_process(true);
-  if (!place) return {false, place.error().text};
+  const auto domain = domain_of_this_process(true);
+  if (!domain) return {false, domain.error().text};
   const auto file = SharedFile::create(1, "mobula-probe");
   if (!file) return {false, file.error().text};
-  return {true, place->reads_processes ? "memory in no file is read by process_vm_readv"
-                                       : "memory in no file is copied by its holder"};
+  return {true, domain->reads_processes ? "memory in no file is read by process_vm_readv"
+                                        : "memory in no file is copied by its holder"};
 }
 
 ShmTransport::ShmTransport(EventLoop& loop, const ShmOptions& options, ShmEndpoint self)
@@ -28,10 +28,10 @@ ShmTransport::ShmTransport(EventLoop& loop, const ShmOptions& options, ShmEndpoi
 
 Result<std::unique_ptr<ShmTransport>> ShmTransport::create(EventLoop& loop, ProcessId process,
                                                            ShmOptions options) {
-  auto place = place_of_this_process(options.read_processes);
-  if (!place) return place.error();
+  auto domain = domain_of_this_process(options.read_processes);
+  if (!domain) return domain.error();
   std::unique_ptr<ShmTransport> made(
-      new ShmTransport(loop, options, {DirectKind::shm, process, *place, options.socket}));
+      new ShmTransport(loop, options, {DirectKind::shm, process, *domain, options.socket}));
   auto copies = CopyThreads::create(loop, options.copying);
   if (!copies) return copies.error();
   MappedMedium medium;
@@ -44,10 +44,10 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(EventLoop& loop, Proc
   return made;
 }
 
-Result<PathCost> ShmTransport::reach(const Peer& peer, const MemoryPlace& source,
-                                     const MemoryPlace& target) const {
+Result<PathCost> ShmTransport::reach(const Peer& peer, const MemoryLocation& source,
+                                     const MemoryLocation& target) const {
   if (!source.on_host() || !target.on_host()) return not_for_device("shm");
-  if (auto same = check_same_place(peer); !same) return same.error();
+  if (auto same = check_same_domain(peer); !same) return same.error();
   return shm_cost;
 }
 

@@ -32,8 +32,8 @@ class ShmTransport final : public MappedTransport {
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
   std::string_view name() const override { return "shm"; }
-  Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
-                         const MemoryPlace& target) const override;
+  Result<PathCost> reach(const Peer& peer, const MemoryLocation& source,
+                         const MemoryLocation& target) const override;
   // For files outside of the arena: their owner calls it to reclaim the memory.
   using MappedTransport::forget;
 

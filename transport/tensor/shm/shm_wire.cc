@@ -9,7 +9,7 @@
 namespace mobula::internal {
 namespace {
 
-enum class ShmType : std::uint8_t { hello = 1, ask, welcome, file, refusal, forget };
+enum class ShmType : std::uint8_t { hello = 1, request, welcome, file, refusal, forget };
 
 constexpr std::size_t sum_bytes = 16;
 constexpr std::size_t max_text = 2'048;
@@ -35,8 +35,8 @@ struct Encoder {
     put_direct_head(to, m.kind);
     return to.id(m.from).id(m.to).number(m.epoch).take();
   }
-  Blob operator()(const ShmAsk& m) const {
-    BlobWriter to = begin(ShmType::ask);
+  Blob operator()(const ShmFileRequest& m) const {
+    BlobWriter to = begin(ShmType::request);
     put_ref(to, m.file);
     return to.take();
   }
@@ -121,7 +121,7 @@ Result<ShmMessage> decode_shm_message(std::span<const std::byte> bytes, DirectKi
       failure(ErrorCode::corrupt, "a frame about shared memory of no known type"));
   switch (static_cast<ShmType>(from.byte())) {
     case ShmType::hello: made = take_hello(from, kind); break;
-    case ShmType::ask: made = ShmMessage(ShmAsk{take_ref(from)}); break;
+    case ShmType::request: made = ShmMessage(ShmFileRequest{take_ref(from)}); break;
     case ShmType::welcome: made = ShmMessage(take_welcome(from)); break;
     case ShmType::file: made = ShmMessage(take_file(from)); break;
     case ShmType::refusal: made = ShmMessage(take_refusal(from)); break;
@@ -136,10 +136,10 @@ Blob ShmEndpoint::encode() const {
   BlobWriter to;
   put_direct_head(to, kind);
   return to.id(process)
-      .bits(place.boot)
-      .number(place.user)
-      .number(place.pid_space)
-      .byte(place.reads_processes ? 1 : 0)
+      .bits(domain.boot)
+      .number(domain.user)
+      .number(domain.pid_space)
+      .byte(domain.reads_processes ? 1 : 0)
       .text(socket)
       .take();
 }
@@ -150,10 +150,10 @@ Result<ShmEndpoint> ShmEndpoint::decode(std::span<const std::byte> bytes, Direct
   ShmEndpoint made;
   made.kind = kind;
   made.process = from.id<ProcessId>();
-  made.place.boot = from.bits();
-  made.place.user = from.number();
-  made.place.pid_space = from.number();
-  made.place.reads_processes = from.byte() != 0;
+  made.domain.boot = from.bits();
+  made.domain.user = from.number();
+  made.domain.pid_space = from.number();
+  made.domain.reads_processes = from.byte() != 0;
   made.socket = from.text(max_socket_path);
   if (auto good = from.finish("an endpoint"); !good) return good.error();
   return made;

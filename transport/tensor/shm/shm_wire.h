@@ -21,7 +21,7 @@
 namespace mobula::internal {
 
 // Properties that decide whether two processes can share memory.
-struct ShmPlace {
+struct ShmDomain {
   Hash128 boot;  // this boot of the machine
   std::uint64_t user = 0;
   std::uint64_t pid_space = 0;   // pid namespace
@@ -31,7 +31,7 @@ struct ShmPlace {
 struct ShmEndpoint {
   DirectKind kind = DirectKind::shm;
   ProcessId process;
-  ShmPlace place;
+  ShmDomain domain;
   std::string socket;
 
   Blob encode() const;
@@ -79,7 +79,7 @@ struct ShmHello {
   ProcessId to;
   std::uint64_t epoch = 0;
 };
-struct ShmAsk {
+struct ShmFileRequest {
   ShmFileRef file;
 };
 // Holder to receiver.
@@ -99,7 +99,8 @@ struct ShmRefusal {  // rejects a file, or the hello if `number` is empty
 struct ShmForget {
   std::uint64_t number = 0;
 };
-using ShmMessage = std::variant<ShmHello, ShmAsk, ShmWelcome, ShmFile, ShmRefusal, ShmForget>;
+using ShmMessage =
+    std::variant<ShmHello, ShmFileRequest, ShmWelcome, ShmFile, ShmRefusal, ShmForget>;
 
 inline constexpr std::size_t shm_message_bytes = 8u << 10;
 

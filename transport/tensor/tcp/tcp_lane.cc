@@ -12,10 +12,10 @@
 namespace mobula::internal {
 namespace {
 
-constexpr Duration lane_look_every = 50ms;
+constexpr Duration lane_check_interval = 50ms;
 // Limits of requested, not yet received chunks per connection.
-constexpr std::size_t max_chunks_asked = 64;
-constexpr std::uint64_t max_bytes_asked = 16u << 20;
+constexpr std::size_t max_pending_chunks = 64;
+constexpr std::uint64_t max_pending_bytes = 16u << 20;
 constexpr std::size_t max_streams = 4'096;
 
 }  // namespace
@@ -40,7 +40,7 @@ Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers,
 }
 
 void TcpLane::open(std::function<bool(Fd&)> hand_over) {
-  look_timer_ = std::make_unique<Timer>(thread_->loop(), [this] { look(); });
+  check_timer_ = std::make_unique<Timer>(thread_->loop(), [this] { check(); });
   BulkServerCallbacks callbacks;
   callbacks.access = [this](const BulkToken& token) { return offers_.access(token); };
   callbacks.on_request = [this](BulkExchange exchange, const std::string& principal,
@@ -83,7 +83,7 @@ TcpLane::~TcpLane() {
 
 void TcpLane::close() {
   box_->close();
-  look_timer_.reset();
+  check_timer_.reset();
   rows_.clear();
   streams_.clear();
   server_.reset();
@@ -127,7 +127,7 @@ void TcpLane::add(LaneShare share) {
   row.stream = key;
   row.began = row.moved = monotonic_now();
   rows_.emplace(transfer, std::move(row));
-  if (!look_timer_->armed()) look_timer_->arm(monotonic_now() + lane_look_every);
+  if (!check_timer_->armed()) check_timer_->arm(monotonic_now() + lane_check_interval);
   fill(key);
 }
 
@@ -157,19 +157,19 @@ void TcpLane::fill(const StreamKey& key) {
   const auto at = streams_.find(key);
   if (at == streams_.end()) return;
   Stream& stream = at->second;
-  std::size_t without_room = 0;  // in sequence
-  while (without_room < stream.turns.size() && stream.chunks < max_chunks_asked &&
-         (stream.chunks == 0 || stream.bytes < max_bytes_asked)) {
+  std::size_t without_space = 0;  // in sequence
+  while (without_space < stream.turns.size() && stream.chunks < max_pending_chunks &&
+         (stream.chunks == 0 || stream.bytes < max_pending_bytes)) {
     const auto row = rows_.find(stream.turns.front());
     if (row == rows_.end() || row->second.over ||
         row->second.next == row->second.share.chunks.size()) {
       stream.turns.pop_front();
       continue;
     }
-    const Asking done = ask(stream, row->second);
-    // Cancelled fetches still wait for their replies. look() retries.
-    if (done == Asking::refused) return;
-    without_room = done == Asking::no_room ? without_room + 1 : 0;
+    const RequestResult done = request(stream, row->second);
+    // Cancelled fetches still wait for their replies. check() retries.
+    if (done == RequestResult::refused) return;
+    without_space = done == RequestResult::no_space ? without_space + 1 : 0;
     std::rotate(stream.turns.begin(), stream.turns.begin() + 1, stream.turns.end());
   }
 }
@@ -181,7 +181,7 @@ void TcpLane::fill_all() {
 }
 
 // Reserves a buffer. If none is free, the stage reports once when one may be free.
-std::optional<StagedChunk> TcpLane::room_for(const Row& row, std::uint64_t size) {
+std::optional<StagedChunk> TcpLane::allocate_for(const Row& row, std::uint64_t size) {
   ChunkStage* const stage = row.share.stage.get();
   std::function<void()> freed;
   if (!awaited_.contains(stage)) {
@@ -192,46 +192,46 @@ std::optional<StagedChunk> TcpLane::room_for(const Row& row, std::uint64_t size)
       });
     };
   }
-  auto room = stage->room(row.share.from.peer, size, std::move(freed));
-  if (!room) awaited_.insert(stage);
-  return room;
+  auto buffer = stage->allocate(row.share.from.peer, size, std::move(freed));
+  if (!buffer) awaited_.insert(stage);
+  return buffer;
 }
 
-TcpLane::Asking TcpLane::ask(Stream& stream, Row& row) {
+TcpLane::RequestResult TcpLane::request(Stream& stream, Row& row) {
   const std::size_t number = row.next;
   const auto& [chunk, to] = row.share.chunks[number];
   const TransferId transfer = row.share.transfer;
   StagedChunk staged;
   std::span<std::byte> there(to, chunk.size);
   if (row.share.stage && chunk.size > 0) {
-    auto room = room_for(row, chunk.size);
-    if (!room) return Asking::no_room;
-    staged = std::move(*room);
+    auto buffer = allocate_for(row, chunk.size);
+    if (!buffer) return RequestResult::no_space;
+    staged = std::move(*buffer);
     there = staged.bytes;
   }
   BulkFetch fetch;
   fetch.request = TcpRequest{transfer, row.share.token, chunk}.encode();
   const bool untouched = row.share.untouched && !row.share.stage;
-  fetch.on_header = [this, room = there, untouched](
+  fetch.on_header = [this, buffer = there, untouched](
                         std::span<const std::byte>,
                         std::uint64_t length) -> Result<std::span<std::byte>> {
-    if (length == room.size()) {
-      if (untouched) first_touch_.populate(room);
-      return room;
+    if (length == buffer.size()) {
+      if (untouched) first_touch_.populate(buffer);
+      return buffer;
     }
     return failure(ErrorCode::corrupt, fmt::format("a holder sends {} bytes, but {} were requested",
-                                                   length, room.size()));
+                                                   length, buffer.size()));
   };
   fetch.on_done = [this, transfer, number](const Result<void>& result) {
     on_done(transfer, number, result);
   };
-  const auto asked = stream.client->fetch(std::move(fetch));
-  if (!asked) return Asking::refused;
-  row.under_way.emplace(number, UnderWay{*asked, std::move(staged)});
+  const auto started = stream.client->fetch(std::move(fetch));
+  if (!started) return RequestResult::refused;
+  row.under_way.emplace(number, UnderWay{*started, std::move(staged)});
   ++row.next;
   ++stream.chunks;
   stream.bytes += chunk.size;
-  return Asking::asked;
+  return RequestResult::sent;
 }
 
 void TcpLane::on_done(TransferId transfer, std::size_t chunk, const Result<void>& result) {
@@ -247,16 +247,16 @@ void TcpLane::on_done(TransferId transfer, std::size_t chunk, const Result<void>
   if (!result) {
     end(transfer, result);
   } else {
-    if (node.mapped().room.keeps) write(row, chunk, std::move(node.mapped().room));
+    if (node.mapped().buffer.keeps) write(row, chunk, std::move(node.mapped().buffer));
     finish_if_over(at);
   }
   fill(key);
 }
 
 // Copies a chunk to the device. The destructor of the transport waits for this use of the target.
-void TcpLane::write(Row& row, std::size_t chunk, StagedChunk room) {
+void TcpLane::write(Row& row, std::size_t chunk, StagedChunk buffer) {
   ++row.writing;
-  row.share.stage->write(row.share.chunks[chunk].second, std::move(room),
+  row.share.stage->write(row.share.chunks[chunk].second, std::move(buffer),
                          [this, box = box_, transfer = row.share.transfer,
                           use = offers_.begin_stage()](const Result<void>& written) {
                            box->push([this, transfer, written] { on_written(transfer, written); });
@@ -288,9 +288,9 @@ void TcpLane::end(TransferId transfer, const Result<void>& result) {
   if (at == rows_.end() || at->second.over) return;
   Row& row = at->second;
   const StreamKey key = row.stream;
-  for (const auto& [chunk, asked] : row.under_way) {
+  for (const auto& [chunk, fetched] : row.under_way) {
     Stream& stream = streams_.at(key);
-    stream.client->cancel(asked.fetch);
+    stream.client->cancel(fetched.fetch);
     --stream.chunks;
     stream.bytes -= row.share.chunks[chunk].first.size;
   }
@@ -301,7 +301,7 @@ void TcpLane::end(TransferId transfer, const Result<void>& result) {
 }
 
 // Ends shares of silent holders. A stop of this process does not count as silence of a holder.
-void TcpLane::look() {
+void TcpLane::check() {
   const Time now = monotonic_now();
   const Duration gap = thread_->loop().last_turn().gap;
   box_->run();
@@ -322,7 +322,7 @@ void TcpLane::look() {
     end(transfer, failure(ErrorCode::timed_out, "the holder does not answer"));
   }
   fill_all();
-  if (!rows_.empty()) look_timer_->arm(now + lane_look_every);
+  if (!rows_.empty()) check_timer_->arm(now + lane_check_interval);
 }
 
 }  // namespace mobula::internal

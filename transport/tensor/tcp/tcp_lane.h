@@ -62,7 +62,7 @@ class TcpLane final : public Lane {
   };
   struct UnderWay {
     BulkFetchId fetch;
-    StagedChunk room = {};  // buffer of a chunk for a device
+    StagedChunk buffer = {};  // buffer of a chunk for a device
   };
   struct Row {
     LaneShare share;
@@ -74,7 +74,7 @@ class TcpLane final : public Lane {
     Time began;
     Time moved;
   };
-  enum class Asking { asked, no_room, refused };
+  enum class RequestResult { sent, no_space, refused };
 
   TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread);
   void open(std::function<bool(Fd&)> hand_over);
@@ -84,15 +84,15 @@ class TcpLane final : public Lane {
   void fill(const StreamKey& key);
   void on_request(BulkExchange exchange, const std::string& principal,
                   std::span<const std::byte> request);
-  Asking ask(Stream& stream, Row& row);
-  std::optional<StagedChunk> room_for(const Row& row, std::uint64_t size);
+  RequestResult request(Stream& stream, Row& row);
+  std::optional<StagedChunk> allocate_for(const Row& row, std::uint64_t size);
   void fill_all();
   void on_done(TransferId transfer, std::size_t chunk, const Result<void>& result);
-  void write(Row& row, std::size_t chunk, StagedChunk room);
+  void write(Row& row, std::size_t chunk, StagedChunk buffer);
   void on_written(TransferId transfer, const Result<void>& result);
   void end(TransferId transfer, const Result<void>& result);
   void finish_if_over(std::map<TransferId, Row>::iterator at);
-  void look();
+  void check();
 
   TcpOffers& offers_;
   std::unique_ptr<LoopThread> thread_;
@@ -103,7 +103,7 @@ class TcpLane final : public Lane {
   std::map<StreamKey, Stream> streams_;
   std::map<TransferId, Row> rows_;
   std::set<const ChunkStage*> awaited_;  // stages that will report a free buffer
-  std::unique_ptr<Timer> look_timer_;
+  std::unique_ptr<Timer> check_timer_;
   FirstTouch first_touch_;
 };
 

@@ -111,17 +111,17 @@ std::optional<BulkAccess> TcpOffers::access(const BulkToken& token) const {
 
 Result<OfferedChunk> TcpOffers::find(const std::string& principal,
                                      std::span<const std::byte> request) {
-  const auto asked = TcpRequest::decode(request);
-  if (!asked) return asked.error();
-  const TcpChunk& chunk = asked->chunk;
+  const auto decoded = TcpRequest::decode(request);
+  if (!decoded) return decoded.error();
+  const TcpChunk& chunk = decoded->chunk;
   const MutexLock lock(mutex_);
-  const auto at = rows_.find(asked->transfer);
+  const auto at = rows_.find(decoded->transfer);
   if (at == rows_.end()) return failure(ErrorCode::not_found, "the offer has been released");
   const auto row = at->second;
   const auto right = rights_.find(row->to.peer);
   const bool current = right != rights_.end() && right->second.number == row->right &&
                        fmt::format("{}", row->right) == principal;
-  if (!current || !row->token.matches(asked->token)) {
+  if (!current || !row->token.matches(decoded->token)) {
     return failure(ErrorCode::permission_denied,
                    "the offer is to another process, or of an old epoch");
   }
@@ -136,7 +136,7 @@ Result<OfferedChunk> TcpOffers::find(const std::string& principal,
     }
     const SourceRegion& region = row->regions[chunk.region];
     made.bytes = region.bytes.subspan(chunk.offset, chunk.size);
-    if (!region.place.on_host()) {
+    if (!region.location.on_host()) {
       made.stage = row->stage;
       made.wanted = [row] { return !row->ended; };
     }

@@ -17,7 +17,7 @@ void RunningPercentile::add(double value) {
     upper_.push_back(value);
     std::push_heap(upper_.begin(), upper_.end(), std::greater<>());
   }
-  const auto wanted = static_cast<std::size_t>(std::floor(place()));
+  const auto wanted = static_cast<std::size_t>(std::floor(position()));
   while (lower_.size() > wanted) {
     std::pop_heap(lower_.begin(), lower_.end());
     upper_.push_back(lower_.back());
@@ -32,7 +32,7 @@ void RunningPercentile::add(double value) {
   }
 }
 
-double RunningPercentile::place() const {
+double RunningPercentile::position() const {
   const double rank = static_cast<double>(size() - 1) * fraction_;
   // NumPy does not add 1 to the rank before it splits it.
   return rounding_ == Rounding::numpy ? std::floor(rank) + 1 : rank + 1;
@@ -46,7 +46,7 @@ std::optional<double> RunningPercentile::value() const {
     const double rank = static_cast<double>(size() - 1) * fraction_;
     return interpolate(below, above, rank - std::floor(rank));
   }
-  const double part = place() - std::floor(place());
+  const double part = position() - std::floor(position());
   if (rounding_ == Rounding::ascending) return part * above + (1 - part) * below;
   return (1 - part) * below + (1 - (1 - part)) * above;
 }

@@ -32,7 +32,7 @@ class RunningPercentile {
 
  private:
   // The rank counted from 1.
-  double place() const;
+  double position() const;
 
   double fraction_;
   Rounding rounding_;

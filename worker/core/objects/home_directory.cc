@@ -10,7 +10,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-const CoverageMark mark_relayed("worker.home_reads_what_an_asker_cannot");
+const CoverageMark mark_relayed("worker.home_reads_for_requester");
 
 }  // namespace
 
@@ -41,9 +41,9 @@ bool HomeDirectory::released_by_owner(ObjectId object) const {
   return row != nullptr && row->exported && row->owner_released;
 }
 
-bool HomeDirectory::has_askers(ObjectId object) const {
+bool HomeDirectory::has_waiters(ObjectId object) const {
   const Row* row = rows_.find(object);
-  return row != nullptr && !row->askers.empty();
+  return row != nullptr && !row->waiters.empty();
 }
 
 bool HomeDirectory::has_location(ObjectId object, NodeId node) const {
@@ -161,7 +161,7 @@ void HomeDirectory::give_up(ObjectId object, const Failure& why) {
   if (held == nullptr || !holds_.pin(object)) return;
   held->failure = why;
   port_.failed(object, why);
-  answer_askers(object);
+  reply_to_waiters(object);
   Row& row = rows_[object];
   for (const NodeId node : std::exchange(row.unconfirmed, {})) {
     context_.peers.send(node, NodeHoldReply{object, row.claimed});
@@ -205,7 +205,7 @@ void HomeDirectory::on(NodeId node, const NodeRelease& message) {
   if (Row* row = rows_.find(object)) {
     had_bytes =
         holds_.at_home(holds_.at(object)) && erase_location(object, *row, node, Location::replica);
-    row->askers.erase(node);
+    row->waiters.erase(node);
     row->unconfirmed.erase(node);
   }
   holds_.apply(context_.table.release_node(node, object));
@@ -217,7 +217,7 @@ void HomeDirectory::on(NodeId node, const NodeRelease& message) {
 
 void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
   const ObjectId object = message.object;
-  // A node that asks for the bytes does not have them, whatever the list of locations states.
+  // A node that requests the bytes does not have them, whatever the list of locations states.
   if (const HeldObject* known = holds_.find(object); known != nullptr && holds_.at_home(*known)) {
     remove_location(object, node, Location::any,
                     fmt::format("node {} does not have its copy any more", node.brief()));
@@ -230,14 +230,14 @@ void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
     ObjectStatusReply status = status_for(node, object, message.unread);
     if (!status.locations.empty() || status.failure || !at_home)
       return context_.peers.send(node, std::move(status));
-    // The asker reads from none of the locations. This node reads from them instead, or finds out
-    // that the bytes are lost.
+    // The requester reads from none of the locations. This node reads from them instead, or finds
+    // out that the bytes are lost.
     mark_relayed.hit();
-    rows_[object].askers.insert(node);
+    rows_[object].waiters.insert(node);
     return port_.relay(object);
   }
   if (at_home && !is_tensor(object)) {
-    rows_[object].askers.insert(node);
+    rows_[object].waiters.insert(node);
     return await_claim(object);
   }
   ObjectStatusReply status;
@@ -249,9 +249,9 @@ void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
   context_.peers.send(node, std::move(status));
 }
 
-// Each asker gets another order of the locations, so that not all begin with the same node.
-// Nodes in `unread` are left out: the asker failed to read from them.
-ObjectStatusReply HomeDirectory::status_for(NodeId asker, ObjectId object,
+// Each requester gets another order of the locations, so that not all begin with one node.
+// Nodes in `unread` are left out: the requester failed to read from them.
+ObjectStatusReply HomeDirectory::status_for(NodeId requester, ObjectId object,
                                             const std::vector<NodeId>& unread) {
   const HeldObject& held = holds_.at(object);
   Row& row = rows_[object];
@@ -263,7 +263,7 @@ ObjectStatusReply HomeDirectory::status_for(NodeId asker, ObjectId object,
   if (context_.here(object)) status.locations.push_back(context_.self);
   for (const auto* nodes : {&row.kept_results, &row.replicas})
     status.locations.insert(status.locations.end(), nodes->begin(), nodes->end());
-  std::erase(status.locations, asker);
+  std::erase(status.locations, requester);
   std::erase_if(status.locations, [&](NodeId node) {
     return node != context_.self && std::ranges::find(unread, node) != unread.end();
   });
@@ -276,19 +276,19 @@ ObjectStatusReply HomeDirectory::status_for(NodeId asker, ObjectId object,
               status.locations.begin() + static_cast<std::ptrdiff_t>(first),
               status.locations.end());
   if (!holds_.at_home(held)) return status;
-  std::erase(row.fetchers, asker);
+  std::erase(row.fetchers, requester);
   for (auto at = row.fetchers.rbegin(); at != row.fetchers.rend(); ++at) {
     if (status.fetching.size() < max_reported_fetchers) status.fetching.push_back(*at);
   }
   if (row.fetchers.size() >= max_fetchers) row.fetchers.erase(row.fetchers.begin());
-  row.fetchers.push_back(asker);
+  row.fetchers.push_back(requester);
   return status;
 }
 
-void HomeDirectory::answer_askers(ObjectId object) {
+void HomeDirectory::reply_to_waiters(ObjectId object) {
   Row* row = rows_.find(object);
   if (row == nullptr) return;
-  for (const NodeId node : std::exchange(row->askers, {})) {
+  for (const NodeId node : std::exchange(row->waiters, {})) {
     context_.peers.send(node, status_for(node, object));
   }
 }
@@ -348,7 +348,7 @@ void HomeDirectory::add_replicas(ObjectId object, const std::vector<NodeId>& nod
 
 // Readers of this node and of other nodes may wait for it.
 void HomeDirectory::added(ObjectId object) {
-  answer_askers(object);
+  reply_to_waiters(object);
   port_.location_added(object);
 }
 
@@ -387,7 +387,7 @@ void HomeDirectory::remove_all_locations(ObjectId object, const std::string& cau
 void HomeDirectory::node_died(NodeId node) {
   for (auto& [object, row] : rows_) {
     erase_location(object, row, node, Location::any);
-    row.askers.erase(node);
+    row.waiters.erase(node);
     row.unconfirmed.erase(node);
   }
 }
@@ -399,7 +399,7 @@ void HomeDirectory::erase(ObjectId object, const HeldObject& last) {
     for (const NodeId node : row->kept_results) context_.peers.send(node, NodeRelease{object});
     for (const NodeId node : row->unconfirmed)
       context_.peers.send(node, NodeHoldReply{object, false});
-    for (const NodeId node : row->askers) {
+    for (const NodeId node : row->waiters) {
       ObjectStatusReply status;
       status.object = object;
       status.failure =

@@ -67,7 +67,7 @@ class HomeDirectory {
   void on(NodeId node, const ReplicaAdded& message);
   void on(NodeId node, const ReplicaLost& message);
   void on(NodeId node, const StoreResultRequest& message);
-  void answer_askers(ObjectId object);
+  void reply_to_waiters(ObjectId object);
 
   // ---- locations --------------------------------------------------------------------------------
   void add_replicas(ObjectId object, const std::vector<NodeId>& nodes);
@@ -89,7 +89,7 @@ class HomeDirectory {
   ObjectId stream_of(ObjectId object) const;
   // The owner has released the exported object, which others still hold.
   bool released_by_owner(ObjectId object) const;
-  bool has_askers(ObjectId object) const;
+  bool has_waiters(ObjectId object) const;
   bool has_location(ObjectId object, NodeId node) const;
   bool keeps_result(ObjectId object, NodeId node) const;
   bool has_kept_results(ObjectId object) const;
@@ -109,7 +109,7 @@ class HomeDirectory {
     ObjectId stream{};                // exported: a position of this stream
     std::set<NodeId> kept_results{};  // nodes that store the bytes until the home releases them
     std::set<NodeId> replicas{};      // nodes with a replica under their own hold
-    std::set<NodeId> askers{};        // nodes that wait for the location
+    std::set<NodeId> waiters{};       // nodes that wait for the location
     std::vector<NodeId>
         fetchers{};             // nodes without a replica that received the locations, in order
     std::uint64_t replies = 0;  // replies with locations so far
@@ -119,8 +119,8 @@ class HomeDirectory {
   static constexpr std::size_t max_reported_fetchers = 2;  // fetching nodes named in a reply
 
   HeldObject& placeholder(ObjectId object);
-  // Records `asker` as a fetching node.
-  ObjectStatusReply status_for(NodeId asker, ObjectId object,
+  // Records `requester` as a fetching node.
+  ObjectStatusReply status_for(NodeId requester, ObjectId object,
                                const std::vector<NodeId>& unread = {});
   bool erase_location(ObjectId object, Row& row, NodeId node, Location which);
   void added(ObjectId object);

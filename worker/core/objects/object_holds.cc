@@ -75,22 +75,22 @@ std::size_t ObjectHolds::pins() const {
 
 void ObjectHolds::request_node_hold(ObjectId object, HeldObject& held) {
   if (held.node_hold != NodeHoldState::none || context_.peers.is_dead(held.home)) return;
-  held.node_hold = NodeHoldState::asked;
-  HoldsAsked& asked = holds_requested_[object];
-  asked.home = held.home;
-  ++asked.count;
+  held.node_hold = NodeHoldState::requested;
+  RequestedHolds& requested = holds_requested_[object];
+  requested.home = held.home;
+  ++requested.count;
   context_.peers.send(held.home, NodeHoldRequest{object, context_.table.find(object)->job});
 }
 
 // A hold may be requested, released and requested again before the first reply: only the last reply
 // counts.
 bool ObjectHolds::on(const NodeHoldReply& message) {
-  const auto asked = holds_requested_.find(message.object);
-  if (asked == holds_requested_.end()) return false;
-  if (--asked->second.count > 0) return false;
-  holds_requested_.erase(asked);
+  const auto requested = holds_requested_.find(message.object);
+  if (requested == holds_requested_.end()) return false;
+  if (--requested->second.count > 0) return false;
+  holds_requested_.erase(requested);
   HeldObject* held = rows_.find(message.object);
-  if (held == nullptr || held->node_hold != NodeHoldState::asked) return false;
+  if (held == nullptr || held->node_hold != NodeHoldState::requested) return false;
   held->node_hold = message.known ? NodeHoldState::confirmed : NodeHoldState::none;
   confirm_waiters(message.object);
   return true;

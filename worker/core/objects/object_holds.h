@@ -18,7 +18,7 @@
 
 namespace mobula::internal::worker {
 
-enum class NodeHoldState : unsigned char { none, asked, confirmed };
+enum class NodeHoldState : unsigned char { none, requested, confirmed };
 
 struct HeldObject {
   NodeId home{};
@@ -96,7 +96,7 @@ class ObjectHolds {
   std::size_t pins() const;
 
  private:
-  struct HoldsAsked {
+  struct RequestedHolds {
     NodeId home;
     int count = 0;  // NodeHoldRequest requests without a reply
   };
@@ -107,8 +107,8 @@ class ObjectHolds {
   ObjectContext& context_;
   Port& port_;
   Rows rows_;
-  std::map<ObjectId, HoldsAsked> holds_requested_;  // includes objects whose rows are erased
-  std::vector<ObjectId> unpins_;                    // pending; a queue prevents recursion
+  std::map<ObjectId, RequestedHolds> holds_requested_;  // includes objects whose rows are erased
+  std::vector<ObjectId> unpins_;                        // pending; a queue prevents recursion
   bool draining_ = false;
 };
 

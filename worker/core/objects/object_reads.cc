@@ -52,7 +52,7 @@ void ObjectReads::fetch(ProcessId process, const FetchObjectRequest& message, He
 void ObjectReads::cancel_fetch(ProcessId process, ObjectId object) {
   Row* row = rows_.find(object);
   if (row == nullptr || row->readers.erase(process) == 0) return;
-  const bool unread = row->readers.empty() && !directory_.has_askers(object);
+  const bool unread = row->readers.empty() && !directory_.has_waiters(object);
   if (unread && !port_.is_saving(object)) release_pull(object);
 }
 
@@ -61,16 +61,16 @@ void ObjectReads::forget_reader(ProcessId process, ObjectId object) {
 }
 
 void ObjectReads::answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch) {
-  const ObjectLocation place = context_.table.find(object)->location;
+  const ObjectLocation location = context_.table.find(object)->location;
   memory_.map(process, object, fetch);
   const HeldObject& held = holds_.at(object);
   const auto slab_bytes =
-      static_cast<std::int64_t>(context_.table.space().owner_of(place.slab)->size_bytes);
-  context_.processes.send_with_slab(process, place.slab, [&](bool given) {
+      static_cast<std::int64_t>(context_.table.space().owner_of(location.slab)->size_bytes);
+  context_.processes.send_with_slab(process, location.slab, [&](bool given) {
     FetchObjectReply answer;
     answer.object = object;
-    answer.place = {slab_number(place.slab), static_cast<std::int64_t>(place.offset),
-                    static_cast<std::int64_t>(place.size_bytes)};
+    answer.location = {slab_number(location.slab), static_cast<std::int64_t>(location.offset),
+                       static_cast<std::int64_t>(location.size_bytes)};
     answer.new_slab = given;
     answer.slab_bytes = slab_bytes;
     answer.is_error = held.is_error;
@@ -108,13 +108,13 @@ void ObjectReads::process_ended(ProcessId process) {
 void ObjectReads::seek(ObjectId object) {
   Row& row = rows_[object];
   const bool under_way =
-      row.pull != 0 || row.locate_by || !row.asked.empty() || memory_.awaits(object);
+      row.pull != 0 || row.locate_by || !row.requested.empty() || memory_.awaits(object);
   const ObjectRow& stored = *context_.table.find(object);
   if (under_way || stored.has_location()) return;
   if (stored.state == ObjectState::spilled) return spill_.restore(object);
   const HeldObject& held = holds_.at(object);
   if (!holds_.at_home(held)) {
-    context_.peers.is_dead(held.home) ? locate(object) : ask(object, held.home);
+    context_.peers.is_dead(held.home) ? locate(object) : request_status(object, held.home);
   } else if (directory_.has_bytes_somewhere(object)) {
     row.sources = directory_.locations(object);
     begin_pull(object);
@@ -127,17 +127,17 @@ void ObjectReads::seek_for_readers(ObjectId object) {
   if (has_readers(object)) seek(object);
 }
 
-void ObjectReads::ask(ObjectId object, NodeId node) {
+void ObjectReads::request_status(ObjectId object, NodeId node) {
   Row& row = rows_[object];
-  row.asked = node;
+  row.requested = node;
   context_.peers.send(node, ObjectStatusRequest{object, std::exchange(row.unread, {})});
 }
 
 void ObjectReads::on(NodeId node, const ObjectStatusReply& message) {
   const ObjectId object = message.object;
   Row* row = rows_.find(object);
-  if (row == nullptr || row->asked != node) return;
-  row->asked = NodeId{};
+  if (row == nullptr || row->requested != node) return;
+  row->requested = NodeId{};
   HeldObject& held = holds_.at(object);
   const bool of_home = node == held.home;
   if (context_.table.find(object)->has_location() || context_.here(object)) return;
@@ -147,7 +147,7 @@ void ObjectReads::on(NodeId node, const ObjectStatusReply& message) {
     if (location != context_.self && !context_.peers.is_dead(location))
       row->sources.push_back(location);
   }
-  // A pull asks few nodes at once: the first two holders and the fetching nodes come first.
+  // A pull queries few nodes at once: the first two holders and the fetching nodes come first.
   if (!row->sources.empty()) {
     const auto after = std::min<std::size_t>(2, row->sources.size());
     const auto where = row->sources.begin() + static_cast<std::ptrdiff_t>(after);
@@ -157,7 +157,7 @@ void ObjectReads::on(NodeId node, const ObjectStatusReply& message) {
   if (all_dead && of_home && ++row->tries < max_tries) {
     // The home does not know about these deaths yet.
     row->unread = message.locations;
-    return ask(object, node);
+    return request_status(object, node);
   }
   if (message.failure || row->sources.empty()) {
     if (!of_home) return query_candidate(object);
@@ -220,7 +220,7 @@ void ObjectReads::query_candidate(ObjectId object) {
   }
   const NodeId node = row.candidates.front();
   row.candidates.erase(row.candidates.begin());
-  ask(object, node);
+  request_status(object, node);
 }
 
 void ObjectReads::last_location_removed(ObjectId object, const std::string& cause) {
@@ -231,15 +231,15 @@ void ObjectReads::last_location_removed(ObjectId object, const std::string& caus
 
 void ObjectReads::home_died(ObjectId object, const std::string& cause) {
   Row& row = rows_[object];
-  row.asked = NodeId{};
+  row.requested = NodeId{};
   row.lost_cause = fmt::format("its home, {}", cause);
 }
 
-void ObjectReads::node_died(NodeId node, const std::vector<ObjectId>& asked) {
-  for (const ObjectId object : asked) {
+void ObjectReads::node_died(NodeId node, const std::vector<ObjectId>& requested) {
+  for (const ObjectId object : requested) {
     Row* row = rows_.find(object);
-    if (row == nullptr || row->asked != node) continue;
-    row->asked = NodeId{};
+    if (row == nullptr || row->requested != node) continue;
+    row->requested = NodeId{};
     query_candidate(object);
   }
 }
@@ -296,17 +296,17 @@ void ObjectReads::on(const transfer::BeginPull& begin) {
     const ProcessRow* holder = context_.processes.find(process);
     if (request.job.empty() && holder != nullptr) request.job = holder->principal.job;
   }
-  const auto place = memory_.place(request);
-  if (!place) return context_.transfers.refused(begin.pull, place.error());
-  if (*place) return context_.transfers.placed(begin.pull, **place);
+  const auto location = memory_.allocate(request);
+  if (!location) return context_.transfers.refused(begin.pull, location.error());
+  if (*location) return context_.transfers.placed(begin.pull, **location);
   context_.transfers.waits_for_space(begin.pull);
   if (memory_.wait(request)) return;
   refuse_pull(object, failure(ErrorCode::resource_exhausted,
                               "too many pulls wait for space in this node's store"));
 }
 
-void ObjectReads::place_found(ObjectId object, const ObjectLocation& place) {
-  context_.transfers.placed(rows_.at(object).pull, place);
+void ObjectReads::allocated(ObjectId object, const ObjectLocation& location) {
+  context_.transfers.placed(rows_.at(object).pull, location);
 }
 
 bool ObjectReads::refuse_pull(ObjectId object, const Failure& why) {
@@ -322,7 +322,7 @@ void ObjectReads::abandon(ObjectId object, const Failure& why) {
   holds_.apply(context_.table.fail(object, why));
   memory_.retry();
   fail_readers(object, why);
-  directory_.answer_askers(object);
+  directory_.reply_to_waiters(object);
   holds_.unpin(object);
 }
 
@@ -357,7 +357,7 @@ void ObjectReads::pull_failed(ObjectId object, const Failure& why) {
   const bool cancelled = why.code == ErrorCode::cancelled;
   const bool full = why.code == ErrorCode::resource_exhausted;
   const bool given_up = !cancelled && !full && ++row.tries >= max_tries;
-  const bool awaited = !row.readers.empty() || directory_.has_askers(object);
+  const bool awaited = !row.readers.empty() || directory_.has_waiters(object);
   if (holds_.at_home(held) && ((given_up && awaited) || why.code == ErrorCode::not_found)) {
     // No listed node has, or sends, the bytes. Readers wait until they are recomputed.
     mark_unreadable.hit();
@@ -370,7 +370,7 @@ void ObjectReads::pull_failed(ObjectId object, const Failure& why) {
     // Bytes that no node sends are lost. A timeout belongs to a node, not to the readers.
     const bool silent = why.code == ErrorCode::timed_out || why.code == ErrorCode::not_found;
     fail_readers(object, silent ? failure(ErrorCode::unavailable, why.text) : why);
-    directory_.answer_askers(object);
+    directory_.reply_to_waiters(object);
   } else if (wanted) {
     seek(object);
   }
@@ -401,14 +401,14 @@ bool ObjectReads::has_readers(ObjectId object) const {
   return row != nullptr && !row->readers.empty();
 }
 
-bool ObjectReads::asks_head(ObjectId object) const {
+bool ObjectReads::queries_head(ObjectId object) const {
   const Row* row = rows_.find(object);
   return row != nullptr && row->locate_by.has_value();
 }
 
-bool ObjectReads::asks(ObjectId object, NodeId node) const {
+bool ObjectReads::queries(ObjectId object, NodeId node) const {
   const Row* row = rows_.find(object);
-  return row != nullptr && row->asked == node;
+  return row != nullptr && row->requested == node;
 }
 
 }  // namespace mobula::internal::worker

@@ -63,8 +63,8 @@ class ObjectReads {
   void last_location_removed(ObjectId object, const std::string& cause);
   void home_died(ObjectId object, const std::string& cause);
   void locate(ObjectId object);
-  // The node owes a reply: asks the next one.
-  void node_died(NodeId node, const std::vector<ObjectId>& asked);
+  // The node owes a reply: queries the next one.
+  void node_died(NodeId node, const std::vector<ObjectId>& requested);
   void forget_candidate(NodeId node);
   void end_query(ObjectId object);  // to the head
   void found(ObjectId object);      // ends the search
@@ -76,7 +76,7 @@ class ObjectReads {
   void cancel_pull(ObjectId object);
   // No reader needs the pull, if one is in progress.
   void release_pull(ObjectId object);
-  void place_found(ObjectId object, const ObjectLocation& place);
+  void allocated(ObjectId object, const ObjectLocation& location);
   // Returns false without a pull.
   bool refuse_pull(ObjectId object, const Failure& why);
   // Ends a pull or a restore that waited for memory.
@@ -87,8 +87,8 @@ class ObjectReads {
 
   transfer::PullId pull_of(ObjectId object) const;  // 0: none
   bool has_readers(ObjectId object) const;
-  bool asks_head(ObjectId object) const;
-  bool asks(ObjectId object, NodeId node) const;  // for its locations
+  bool queries_head(ObjectId object) const;
+  bool queries(ObjectId object, NodeId node) const;  // for its locations
 
  private:
   struct Row {
@@ -98,7 +98,7 @@ class ObjectReads {
     int tries = 0;                     // failed pulls in a row
     std::vector<NodeId> sources{};     // holders and fetching nodes, as last reported
     std::vector<NodeId> unread{};      // sources of the last pull, if that pull failed
-    NodeId asked{};                    // node that owes an ObjectStatusReply
+    NodeId requested{};                // node that owes an ObjectStatusReply
     std::optional<Time> locate_by{};   // deadline of the head's reply with replica locations
     std::string lost_cause{};          // cause of the loss
     std::vector<NodeId> candidates{};  // nodes named by the head, queried in turn
@@ -106,7 +106,7 @@ class ObjectReads {
   static constexpr int max_tries = 3;
 
   void answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch);
-  void ask(ObjectId object, NodeId node);
+  void request_status(ObjectId object, NodeId node);
   void query_candidate(ObjectId object);
   void begin_pull(ObjectId object);
   void pull_failed(ObjectId object, const Failure& why);

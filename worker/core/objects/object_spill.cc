@@ -41,15 +41,16 @@ void ObjectSpill::start(const std::vector<ObjectId>& objects) {
   StartSpill command;
   std::uint64_t bytes = 0;
   for (const ObjectId object : objects) {
-    const ObjectLocation place = context_.table.find(object)->location;
-    const bool fits = bytes == 0 || bytes + place.size_bytes <= context_.options.spill_file_bytes;
+    const ObjectLocation location = context_.table.find(object)->location;
+    const bool fits =
+        bytes == 0 || bytes + location.size_bytes <= context_.options.spill_file_bytes;
     if (!fits || command.items.size() >= context_.options.spill_file_objects) break;
     if (!holds_.pin(object)) continue;
     if (command.file == 0) command.file = files_.new_file();
     rows_[object].file = command.file;
-    command.items.push_back({object, place.slab, place.offset, place.size_bytes});
+    command.items.push_back({object, location.slab, location.offset, location.size_bytes});
     write_.items.push_back(object);
-    bytes += place.size_bytes;
+    bytes += location.size_bytes;
   }
   if (command.items.empty()) return;
   write_.file = command.file;
@@ -120,10 +121,10 @@ void ObjectSpill::restore(ObjectId object) {
   port_.reserve_restore(request);
 }
 
-void ObjectSpill::start_restore(ObjectId object, const ObjectLocation& place) {
+void ObjectSpill::start_restore(ObjectId object, const ObjectLocation& location) {
   const std::uint64_t id = ++last_restore_;
   rows_[object].restore = id;
-  restores_.emplace(id, Restore{object, place, false});
+  restores_.emplace(id, Restore{object, location, false});
   start_waiting_restores();
 }
 
@@ -148,10 +149,10 @@ void ObjectSpill::start_waiting_restores() {
   }
 }
 
-void ObjectSpill::restore_for(NodeId reader, std::uint64_t ask, ObjectId object) {
+void ObjectSpill::restore_for(NodeId reader, std::uint64_t request, ObjectId object) {
   restore(object);
   Row& row = rows_[object];
-  row.pullers.emplace_back(reader, ask);
+  row.pullers.emplace_back(reader, request);
   // A peer does not wait for memory here: it must retry.
   if (row.restore == 0) {
     refuse_pullers(object, failure(ErrorCode::resource_exhausted,
@@ -199,8 +200,8 @@ void ObjectSpill::refuse_pullers(ObjectId object, const Failure& why) {
   }
 }
 
-void ObjectSpill::pull_ended(ObjectId object, NodeId reader, std::uint64_t ask) {
-  if (Row* row = rows_.find(object)) std::erase(row->pullers, std::pair{reader, ask});
+void ObjectSpill::pull_ended(ObjectId object, NodeId reader, std::uint64_t request) {
+  if (Row* row = rows_.find(object)) std::erase(row->pullers, std::pair{reader, request});
 }
 
 void ObjectSpill::node_died(NodeId node) {

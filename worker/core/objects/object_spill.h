@@ -32,7 +32,7 @@ class ObjectSpill {
     // No memory, or no read from the disk, for now.
     virtual void restore_failed(ObjectId object, const Failure& why) = 0;
     virtual void lost_on_disk(ObjectId object, const std::string& cause) = 0;
-    virtual void offer(NodeId reader, std::uint64_t ask, ObjectId object) = 0;
+    virtual void offer(NodeId reader, std::uint64_t request, ObjectId object) = 0;
     virtual bool waits_for_memory(ObjectId object) const = 0;
 
    protected:
@@ -46,12 +46,12 @@ class ObjectSpill {
   void start(const std::vector<ObjectId>& objects);
   void on(const SpillFinished& finished);
   void restore(ObjectId object);
-  void start_restore(ObjectId object, const ObjectLocation& place);
+  void start_restore(ObjectId object, const ObjectLocation& location);
   // A peer requests an object that must be restored first.
-  void restore_for(NodeId reader, std::uint64_t ask, ObjectId object);
+  void restore_for(NodeId reader, std::uint64_t request, ObjectId object);
   void on(const RestoreFinished& finished);
   void refuse_pullers(ObjectId object, const Failure& why);
-  void pull_ended(ObjectId object, NodeId reader, std::uint64_t ask);
+  void pull_ended(ObjectId object, NodeId reader, std::uint64_t request);
   void node_died(NodeId node);
   void erase(ObjectId object);
   void shift_deadlines(Duration gap);

@@ -31,7 +31,7 @@ void ObjectWrites::on(ProcessId process, const ReserveObjectRequest& message) {
   request.job = writer->principal.job;
   request.writer = process;
   if (message.size_bytes < 0) {
-    return place_refused(request, failure(ErrorCode::invalid_argument, "a size below zero"));
+    return allocation_refused(request, failure(ErrorCode::invalid_argument, "a size below zero"));
   }
   request.size_bytes = static_cast<std::uint64_t>(message.size_bytes);
   reserve(request);
@@ -48,24 +48,24 @@ void ObjectWrites::reserve(const ReserveRequest& request) {
   if (row != nullptr && row->state == ObjectState::reserved) {
     const bool again =
         row->writer == request.writer && row->location.size_bytes == request.size_bytes;
-    if (again) return place_found(request);
+    if (again) return allocated(request);
     if (row->on_disk) {
-      return place_refused(request, failure(ErrorCode::already_exists,
-                                            fmt::format("object {} is on this node already",
-                                                        request.object.brief())));
+      return allocation_refused(request, failure(ErrorCode::already_exists,
+                                                 fmt::format("object {} is on this node already",
+                                                             request.object.brief())));
     }
     mark_second_writer.hit();
     if (blocked_.size() >= StoreMemory::max_waiting)
-      return place_refused(request, being_written(request.object));
+      return allocation_refused(request, being_written(request.object));
     blocked_.push_back({request, context_.now()});
     return;
   }
-  const auto place = memory_.place(request);
-  if (!place) return place_refused(request, place.error());
-  if (*place) return place_found(request);
+  const auto location = memory_.allocate(request);
+  if (!location) return allocation_refused(request, location.error());
+  if (*location) return allocated(request);
   if (!memory_.wait(request)) {
-    place_refused(request, failure(ErrorCode::resource_exhausted,
-                                   "too many writers wait for space in this node's store"));
+    allocation_refused(request, failure(ErrorCode::resource_exhausted,
+                                        "too many writers wait for space in this node's store"));
   }
 }
 
@@ -78,7 +78,7 @@ void ObjectWrites::retry_blocked() {
     if (!is_blocked) {
       reserve(each.request);
     } else if (each.since + context_.options.read_capacity_timeout <= context_.now()) {
-      place_refused(each.request, being_written(each.request.object));
+      allocation_refused(each.request, being_written(each.request.object));
     } else {
       blocked_.push_back(each);
     }
@@ -92,22 +92,22 @@ void ObjectWrites::abandon(ProcessId process, ObjectId object) {
   });
 }
 
-void ObjectWrites::place_found(const ReserveRequest& request) {
-  const ObjectLocation place = context_.table.find(request.object)->location;
+void ObjectWrites::allocated(const ReserveRequest& request) {
+  const ObjectLocation location = context_.table.find(request.object)->location;
   const auto slab_bytes =
-      static_cast<std::int64_t>(context_.table.space().owner_of(place.slab)->size_bytes);
-  context_.processes.send_with_slab(request.writer, place.slab, [&](bool given) {
+      static_cast<std::int64_t>(context_.table.space().owner_of(location.slab)->size_bytes);
+  context_.processes.send_with_slab(request.writer, location.slab, [&](bool given) {
     ReserveObjectReply answer;
     answer.object = request.object;
-    answer.place = {slab_number(place.slab), static_cast<std::int64_t>(place.offset),
-                    static_cast<std::int64_t>(place.size_bytes)};
+    answer.location = {slab_number(location.slab), static_cast<std::int64_t>(location.offset),
+                       static_cast<std::int64_t>(location.size_bytes)};
     answer.new_slab = given;
     answer.slab_bytes = slab_bytes;
     return answer;
   });
 }
 
-void ObjectWrites::place_refused(const ReserveRequest& request, const Failure& why) {
+void ObjectWrites::allocation_refused(const ReserveRequest& request, const Failure& why) {
   if (why.code == ErrorCode::already_exists && holds_.find(request.object) != nullptr) {
     // The process's next message states the owner of the bytes. They are pinned until then.
     if (rows_[request.object].found_here.insert(request.writer).second) holds_.pin(request.object);

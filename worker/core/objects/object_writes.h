@@ -1,6 +1,6 @@
 // Processes of this node that write objects: their requests for memory, writers that wait for an
 // earlier writer of the same object, and seals that wait for the home of the object.
-// Thread: owner (Objects). Errors: every request ends with a place or a failure.
+// Thread: owner (Objects). Errors: every request ends with a location or a failure.
 #pragma once
 
 #include <deque>
@@ -42,8 +42,8 @@ class ObjectWrites {
   // The process no longer waits for memory for this object.
   void abandon(ProcessId process, ObjectId object);
   // Requests of processes that waited for memory.
-  void place_found(const ReserveRequest& request);
-  void place_refused(const ReserveRequest& request, const Failure& why);
+  void allocated(const ReserveRequest& request);
+  void allocation_refused(const ReserveRequest& request, const Failure& why);
   // The home of the object stores the result, or does not exist any more.
   void finish_sealers(ObjectId object);
   void on(const SlabFailed& failed);

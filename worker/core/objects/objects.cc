@@ -70,7 +70,7 @@ void Objects::hold(ProcessId process, const HoldObjectRequest& message) {
   Failure why;
   HeldObject* held = hold_for(process, message.ref, why);
   // A rejected hold shows at the next read. The protocol of holds continues.
-  if (held == nullptr || holds_.at_home(*held) || held->node_hold != NodeHoldState::asked) {
+  if (held == nullptr || holds_.at_home(*held) || held->node_hold != NodeHoldState::requested) {
     return context_.processes.send(process, HoldObjectReply{message.ref.object});
   }
   held->hold_waiters.insert(process);
@@ -132,19 +132,19 @@ void Objects::from_peer(NodeId node, const PullComplete& message) {
 }
 
 // A pulling node lets peers read its available chunks, and reads from them in turn.
-bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
+bool Objects::offer_partial(NodeId reader, std::uint64_t request, ObjectId object) {
   const transfer::PullId pull = reads_.pull_of(object);
   if (pull == 0 || context_.sealed(object)) return false;
   context_.transfers.add_source(pull, reader);
   if (!context_.transfers.is_placed(pull)) {
     context_.transfers.refuse(
-        reader, ask,
+        reader, request,
         failure(ErrorCode::resource_exhausted, "the object waits for its turn to be pulled here"));
     return true;
   }
   if (!holds_.pin(object)) return false;
-  const ObjectLocation place = context_.transfers.place_of(pull);
-  if (context_.transfers.offer_object(reader, ask, object, place, pull)) {
+  const ObjectLocation location = context_.transfers.location_of(pull);
+  if (context_.transfers.offer_object(reader, request, object, location, pull)) {
     memory_.begin_partial_offer(object);
   } else {
     holds_.unpin(object);
@@ -152,16 +152,16 @@ bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
   return true;
 }
 
-void Objects::offer(NodeId reader, std::uint64_t ask, ObjectId object) {
+void Objects::offer(NodeId reader, std::uint64_t request, ObjectId object) {
   if (!context_.sealed(object) || !holds_.pin(object)) {
     return context_.transfers.refuse(
-        reader, ask,
+        reader, request,
         failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
                                                   context_.self.brief(), object.brief())));
   }
-  const ObjectLocation place = context_.table.find(object)->location;
-  context_.transfers.offer_object(reader, ask, object, place) ? memory_.begin_offer(object)
-                                                              : holds_.unpin(object);
+  const ObjectLocation location = context_.table.find(object)->location;
+  context_.transfers.offer_object(reader, request, object, location) ? memory_.begin_offer(object)
+                                                                     : holds_.unpin(object);
 }
 
 void Objects::offer_over(ObjectId object) {
@@ -184,7 +184,7 @@ void Objects::erased(ObjectId object, const HeldObject& last) {
 }
 
 void Objects::only_pinned(ObjectId object) {
-  if (!directory_.has_askers(object)) reads_.release_pull(object);
+  if (!directory_.has_waiters(object)) reads_.release_pull(object);
 }
 
 void Objects::sealed(ObjectId object) {
@@ -194,7 +194,7 @@ void Objects::sealed(ObjectId object) {
   holds_.pin_contained(object);
   reads_.answer_readers(object);
   if (holds_.at_home(held)) {
-    directory_.answer_askers(object);
+    directory_.reply_to_waiters(object);
     drain_.release_kept_results(object);
   } else {
     reports_.add(object);
@@ -212,24 +212,25 @@ void Objects::location_added(ObjectId object) {
 }
 
 void Objects::reserve_restore(const ReserveRequest& request) {
-  const auto place = memory_.place(request);
-  if (!place) return place_refused(request, place.error());
-  if (*place) return spill_.start_restore(request.object, **place);
+  const auto location = memory_.allocate(request);
+  if (!location) return allocation_refused(request, location.error());
+  if (*location) return spill_.start_restore(request.object, **location);
   if (!memory_.wait(request)) {
-    place_refused(request, failure(ErrorCode::resource_exhausted,
-                                   "too many objects wait for space in this node's store"));
+    allocation_refused(request, failure(ErrorCode::resource_exhausted,
+                                        "too many objects wait for space in this node's store"));
   }
 }
 
-void Objects::place_found(const ReserveRequest& request, const ObjectLocation& place) {
-  if (request.writer != context_.agent) return writes_.place_found(request);
+void Objects::allocated(const ReserveRequest& request, const ObjectLocation& location) {
+  if (request.writer != context_.agent) return writes_.allocated(request);
   const bool pulls = reads_.pull_of(request.object) != 0;
-  pulls ? reads_.place_found(request.object, place) : spill_.start_restore(request.object, place);
+  pulls ? reads_.allocated(request.object, location)
+        : spill_.start_restore(request.object, location);
 }
 
-void Objects::place_refused(const ReserveRequest& request, const Failure& why) {
+void Objects::allocation_refused(const ReserveRequest& request, const Failure& why) {
   const ObjectId object = request.object;
-  if (request.writer != context_.agent) return writes_.place_refused(request, why);
+  if (request.writer != context_.agent) return writes_.allocation_refused(request, why);
   if (reads_.refuse_pull(object, why)) return;
   const ObjectRow* row = context_.table.find(object);
   if (row != nullptr && row->has_location()) return holds_.unpin(object);
@@ -337,13 +338,13 @@ void Objects::home_died(ObjectId object, const std::string& cause) {
 
 void Objects::node_dead(NodeId node, const std::string& cause) {
   drain_.end(node);
-  std::vector<ObjectId> homeless, kept, touched, asked;
+  std::vector<ObjectId> homeless, kept, touched, requested;
   for (const auto& [object, held] : holds_.all()) {
     if (held.home == node) {
       homeless.push_back(object);
       continue;
     }
-    if (reads_.asks(object, node)) asked.push_back(object);
+    if (reads_.queries(object, node)) requested.push_back(object);
     if (context_.table.find(object)->nodes.contains(node)) touched.push_back(object);
     if (directory_.has_location(object, node)) kept.push_back(object);
   }
@@ -356,7 +357,7 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
   memory_.node_died(node);
   readers_.node_died(node);
   for (const ObjectId object : kept) directory_.location_removed(object, cause);
-  reads_.node_died(node, asked);
+  reads_.node_died(node, requested);
   for (const ObjectId object : homeless) holds_.settle(object);
   for (const ObjectId object : touched) {
     writes_.finish_sealers(object);
@@ -434,7 +435,7 @@ void Objects::restate() {
   std::vector<ObjectId> present;
   for (const auto& [object, held] : holds_.all()) {
     if (reports_.contains(object)) present.push_back(object);
-    if (reads_.asks_head(object)) context_.head.tell(LocateObjectRequest{object});
+    if (reads_.queries_head(object)) context_.head.tell(LocateObjectRequest{object});
   }
   reports_.restate(std::move(present));
 }

@@ -57,9 +57,7 @@ class Objects final : ObjectHolds::Port,
   void release(ProcessId process, ObjectId object);
   void fetch(ProcessId process, const FetchObjectRequest& message);
   void cancel_fetch(ProcessId process, ObjectId object) { reads_.cancel_fetch(process, object); }
-  void place_returned(ProcessId process, const UnpinReply& message) {
-    memory_.on(process, message);
-  }
+  void unpinned(ProcessId process, const UnpinReply& message) { memory_.on(process, message); }
   void unmapped(ProcessId process, std::uint64_t slab) { memory_.unmapped(process, slab); }
   void reader_moved(ProcessId process, const ReaderMoved& message) {
     readers_.on(process, message);
@@ -151,11 +149,11 @@ class Objects final : ObjectHolds::Port,
   void restored(ObjectId object) override;
   void restore_failed(ObjectId object, const Failure& why) override;
   void lost_on_disk(ObjectId object, const std::string& cause) override;
-  void offer(NodeId reader, std::uint64_t ask, ObjectId object) override;
+  void offer(NodeId reader, std::uint64_t request, ObjectId object) override;
   bool waits_for_memory(ObjectId object) const override { return memory_.awaits(object); }
   // ---- StoreMemory::Port
-  void place_found(const ReserveRequest& request, const ObjectLocation& place) override;
-  void place_refused(const ReserveRequest& request, const Failure& why) override;
+  void allocated(const ReserveRequest& request, const ObjectLocation& location) override;
+  void allocation_refused(const ReserveRequest& request, const Failure& why) override;
   bool stored_elsewhere(ObjectId object, const ObjectRow& row) const override;
   void replica_evicted(ObjectId object) override;
   void evicted(ObjectId object) override;
@@ -176,7 +174,7 @@ class Objects final : ObjectHolds::Port,
   // The row of an object that this process now holds; null if the table rejected the hold.
   HeldObject* hold_for(ProcessId process, const RefRecord& ref, Failure& why);
   void home_died(ObjectId object, const std::string& cause);
-  bool offer_partial(NodeId reader, std::uint64_t ask, ObjectId object);
+  bool offer_partial(NodeId reader, std::uint64_t request, ObjectId object);
   ObjectFact fact_of(ObjectId object, const ObjectRow& row) const;
 
   ObjectContext context_;

@@ -89,9 +89,9 @@ std::vector<std::pair<ObjectId, ProcessId>> Objects::awaited_without_bytes() con
   std::vector<std::pair<ObjectId, ProcessId>> awaited;
   for (const auto& [object, held] : holds_.all()) {
     if (!holds_.at_home(held)) continue;
-    const bool waits = reads_.has_readers(object) || directory_.has_askers(object);
+    const bool waits = reads_.has_readers(object) || directory_.has_waiters(object);
     const bool hopeless = directory_.claimed(object) && !held.failure &&
-                          !reads_.asks_head(object) && !directory_.has_bytes_somewhere(object);
+                          !reads_.queries_head(object) && !directory_.has_bytes_somewhere(object);
     if (waits && hopeless) awaited.emplace_back(object, held.owner);
   }
   return awaited;

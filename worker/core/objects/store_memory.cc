@@ -13,8 +13,8 @@ namespace {
 
 const CoverageMark mark_copy_evicted("worker.copy_evicted");
 const CoverageMark mark_clean_evicted("worker.restored_object_evicted_again");
-const CoverageMark mark_asked("worker.place_asked_back");
-const CoverageMark mark_overdue("worker.no_room_in_time");
+const CoverageMark mark_requested("worker.location_requested_back");
+const CoverageMark mark_overdue("worker.no_space_in_time");
 const CoverageMark mark_read_meanwhile("worker.object_read_while_it_was_spilled");
 
 }  // namespace
@@ -22,7 +22,7 @@ const CoverageMark mark_read_meanwhile("worker.object_read_while_it_was_spilled"
 // ---- requests -----------------------------------------------------------------------------------
 
 // A location. Empty if a process must first unmap memory, or an object must be evicted.
-Result<std::optional<ObjectLocation>> StoreMemory::place(const ReserveRequest& request) {
+Result<std::optional<ObjectLocation>> StoreMemory::allocate(const ReserveRequest& request) {
   context_.table.reserve_for_agent(spill_.kept_bytes());
   for (int round = 0; round < 2; ++round) {
     const ObjectRow* row = context_.table.find(request.object);
@@ -88,7 +88,7 @@ void StoreMemory::retry_waiting() {
     const ReserveRequest& request = each.request;
     const bool of_agent = request.writer == context_.agent;
     if (of_agent && !awaits(request.object)) continue;  // its job has ended
-    const auto found = place(request);
+    const auto found = allocate(request);
     const ObjectRow* row = context_.table.find(request.object);
     if (found && !*found) {
       waiting_.push_back(std::move(each));
@@ -96,14 +96,14 @@ void StoreMemory::retry_waiting() {
     }
     end_wait(request);
     if (found) {
-      port_.place_found(request, **found);
+      port_.allocated(request, **found);
     } else if (row != nullptr && row->state == ObjectState::reserved && !row->on_disk) {
-      port_.place_refused(
+      port_.allocation_refused(
           request, failure(ErrorCode::unavailable,
                            fmt::format("object {} is being written by another process of this node",
                                        request.object.brief())));
     } else {
-      port_.place_refused(request, found.error());
+      port_.allocation_refused(request, found.error());
     }
   }
 }
@@ -132,7 +132,7 @@ void StoreMemory::refuse_overdue() {
     Failure why = context_.table.full(request);
     why.text += "; " + why_full();
     end_wait(request);
-    port_.place_refused(request, why);
+    port_.allocation_refused(request, why);
   }
 }
 
@@ -242,11 +242,12 @@ Departure StoreMemory::departure(ObjectId object, const ObjectRow& stored, const
   if (row.mappings.empty()) return at_once ? Departure::at_once : Departure::written;
   bool all_requested = true;
   for (const auto& [process, use] : row.mappings) {
-    const bool late = use.asked && *use.asked + context_.options.return_timeout <= context_.now();
+    const bool late =
+        use.requested && *use.requested + context_.options.return_timeout <= context_.now();
     if (late) return Departure::never;
-    all_requested = all_requested && use.asked;
+    all_requested = all_requested && use.requested;
   }
-  return all_requested ? Departure::coming : Departure::asked;
+  return all_requested ? Departure::coming : Departure::requested;
 }
 
 std::optional<EvictionGoal> StoreMemory::goal() const {
@@ -299,10 +300,10 @@ void StoreMemory::free_memory() {
   }
   const EvictionChoice choice = choose_evictions(all, context_.table.space(), *goal);
   for (const ObjectId object : choice.at_once) evict(object);
-  for (const ObjectId object : choice.asked) request_return(object);
+  for (const ObjectId object : choice.requested) request_return(object);
   // Requested locations arrive soon or are skipped. Waiting for them frees whole slabs, with one
   // file.
-  const bool all_there = choice.asked.empty() && choice.coming == 0;
+  const bool all_there = choice.requested.empty() && choice.coming == 0;
   if (all_there && !choice.written.empty()) spill_.start(choice.written);
   found_nothing_ = choice.nothing();
   // A process that continues to read after the request is skipped then.
@@ -332,9 +333,9 @@ void StoreMemory::evict_written(ObjectId object) {
 
 void StoreMemory::request_return(ObjectId object) {
   for (auto& [process, use] : rows_.at(object).mappings) {
-    if (use.asked) continue;
-    mark_asked.hit();
-    use.asked = requested_at_ = context_.now();
+    if (use.requested) continue;
+    mark_requested.hit();
+    use.requested = requested_at_ = context_.now();
     context_.processes.send(process, UnpinRequest{object, use.fetch});
   }
 }
@@ -417,7 +418,7 @@ void StoreMemory::shift_deadlines(Duration gap) {
   shift(requested_at_);
   for (auto& [object, row] : rows_) {
     for (auto& [process, use] : row.mappings) {
-      if (use.asked) shift(*use.asked);
+      if (use.requested) shift(*use.requested);
     }
   }
 }

@@ -1,7 +1,7 @@
 // Memory of the store: requests that wait for it, its slabs, the uses that keep bytes in place, and
 // evictions. Memory is freed by dropping replicas first, then by spilling objects that no process
 // reads.
-// Thread: owner (Objects). Units: bytes. Errors: every request ends with a place or a failure.
+// Thread: owner (Objects). Units: bytes. Errors: every request ends with a location or a failure.
 // Not: files (ObjectSpill).
 #pragma once
 
@@ -27,8 +27,8 @@ class StoreMemory {
   class Port {
    public:
     // A request that waited is complete.
-    virtual void place_found(const ReserveRequest& request, const ObjectLocation& place) = 0;
-    virtual void place_refused(const ReserveRequest& request, const Failure& why) = 0;
+    virtual void allocated(const ReserveRequest& request, const ObjectLocation& location) = 0;
+    virtual void allocation_refused(const ReserveRequest& request, const Failure& why) = 0;
     // Other nodes have the bytes and keep them while the object is held.
     virtual bool stored_elsewhere(ObjectId object, const ObjectRow& row) const = 0;
     // This node has no copy of the object any more, also not on disk.
@@ -46,7 +46,7 @@ class StoreMemory {
 
   // ---- requests ---------------------------------------------------------------------------------
   // Empty: memory is being freed, or may become free.
-  Result<std::optional<ObjectLocation>> place(const ReserveRequest& request);
+  Result<std::optional<ObjectLocation>> allocate(const ReserveRequest& request);
   // Queues the request until the port receives its result. Returns false if too many wait.
   bool wait(const ReserveRequest& request);
   // True if a request of the agent for this object waits.
@@ -102,7 +102,7 @@ class StoreMemory {
   };
   struct Mapping {
     std::uint64_t fetch = 0;
-    std::optional<Time> asked{};  // time of the request to return the location
+    std::optional<Time> requested{};  // time of the request to return the location
   };
   struct Row {
     std::map<ProcessId, Mapping> mappings{};

@@ -40,8 +40,8 @@ std::string shared_text(const GpuUse& use, std::span<const GpuHolder> holders,
 
 }  // namespace
 
-std::vector<GpuVerdict> GpuGuard::look(const GpuMemorySampled& sample,
-                                       std::span<const GpuHolder> holders) {
+std::vector<GpuVerdict> GpuGuard::evaluate(const GpuMemorySampled& sample,
+                                           std::span<const GpuHolder> holders) {
   std::vector<GpuVerdict> verdicts;
   for (const GpuHolder& holder : holders) {
     const auto use = std::ranges::find(sample.devices, holder.device, &GpuUse::device);

@@ -42,7 +42,8 @@ class GpuGuard {
 
   // Returns the changes since the last sample, in the order of `holders`. Each transition of an
   // executor on a device is reported once.
-  std::vector<GpuVerdict> look(const GpuMemorySampled& sample, std::span<const GpuHolder> holders);
+  std::vector<GpuVerdict> evaluate(const GpuMemorySampled& sample,
+                                   std::span<const GpuHolder> holders);
   // Forgets the slot after its generation has ended.
   void gone(SlotId slot);
 

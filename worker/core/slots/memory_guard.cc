@@ -98,8 +98,8 @@ bool MemoryGuard::is_short(const MemorySampled& sample) const {
   return above(sample, options_.memory_threshold_permille);
 }
 
-std::optional<std::size_t> MemoryGuard::look(Time now, const MemorySampled& sample,
-                                             std::span<const MemoryCandidate> candidates) {
+std::optional<std::size_t> MemoryGuard::evaluate(Time now, const MemorySampled& sample,
+                                                 std::span<const MemoryCandidate> candidates) {
   if (!is_short(sample)) return std::nullopt;
   if (wait_until_ && now < *wait_until_) return std::nullopt;
   // The memory of an exited executor is still returning; the next sample shows the result.

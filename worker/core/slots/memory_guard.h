@@ -51,8 +51,8 @@ class MemoryGuard {
   // True if the use exceeds the threshold.
   bool is_short(const MemorySampled& sample) const;
   // Returns the executor to terminate now, if any. From then on it counts as terminating.
-  std::optional<std::size_t> look(Time now, const MemorySampled& sample,
-                                  std::span<const MemoryCandidate> candidates);
+  std::optional<std::size_t> evaluate(Time now, const MemorySampled& sample,
+                                      std::span<const MemoryCandidate> candidates);
   // The chosen executor has exited.
   void gone(Time now);
 

@@ -205,13 +205,14 @@ void Slots::departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message) {
   EndCause cause;
   cause.kind = message.kind == EndKind::intended ? EndKind::intended : EndKind::retired;
   cause.pid = row.pid;
-  const bool asked = std::exchange(row.stopping, true);
-  if (!asked) {
+  const bool was_stopping = std::exchange(row.stopping, true);
+  if (!was_stopping) {
     row.graceful = true;
     row.stop_why = "the calls that it has submitted are awaited";
   }
   head_.tell(SlotCpuReleased{slot, true, true, cause});
-  if (!asked && !row.is_actor()) processes_.send(row.start.lessee, FromHead{SlotLost{slot, cause}});
+  if (!was_stopping && !row.is_actor())
+    processes_.send(row.start.lessee, FromHead{SlotLost{slot, cause}});
 }
 
 void Slots::kill(SlotId slot, SlotRow& row, const std::string& why) {

@@ -29,7 +29,7 @@ std::vector<GpuHolder> Slots::gpu_holders() const {
 }
 
 void Slots::sampled(const GpuMemorySampled& sample) {
-  for (const GpuVerdict& verdict : gpus_.look(sample, gpu_holders())) {
+  for (const GpuVerdict& verdict : gpus_.evaluate(sample, gpu_holders())) {
     SlotRow& row = rows_.at(verdict.slot);
     head_.tell(SlotShareExceeded{verdict.slot, verdict.generation, verdict.on, verdict.text});
     if (!verdict.on) continue;

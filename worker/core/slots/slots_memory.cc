@@ -48,7 +48,7 @@ void Slots::sampled(const MemorySampled& sample, std::int64_t store_bytes) {
     head_.tell(pressure_);
   }
   const auto candidates = memory_candidates(sample);
-  const auto chosen = memory_.look(outbox_.now(), sample, candidates);
+  const auto chosen = memory_.evaluate(outbox_.now(), sample, candidates);
   if (!chosen) return;
   mark_ended.hit();
   const SlotId slot = candidates[*chosen].slot;

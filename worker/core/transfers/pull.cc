@@ -96,7 +96,7 @@ PullProgress Pull::progress() const {
   switch (stage) {
     case Stage::waiting: progress.wait = PullProgress::Wait::turn; break;
     case Stage::placing: progress.wait = PullProgress::Wait::placing; break;
-    case Stage::parked: progress.wait = PullProgress::Wait::room; break;
+    case Stage::parked: progress.wait = PullProgress::Wait::space; break;
     case Stage::running:
       progress.wait = open.empty() ? PullProgress::Wait::sources : PullProgress::Wait::none;
       break;

@@ -14,16 +14,16 @@ namespace mobula::internal::transfer {
 // A node that may have the bytes.
 struct Source {
   enum class State : unsigned char {
-    known,    // not asked yet
-    asked,    // request `ask` is pending
-    open,     // readable
-    busy,     // at its limit of readers; asked again at `due`
-    closing,  // given up; its reads are being aborted
+    known,      // not queried yet
+    requested,  // request `request` is pending
+    open,       // readable
+    busy,       // at its limit of readers; queried again at `due`
+    closing,    // given up; its reads are being aborted
     over,
   };
   NodeId node{};
   State state = State::known;
-  RequestNumber ask = 0;
+  RequestNumber request = 0;
   ReadRight right{};
   bool partial = false;
   std::vector<bool> there{};  // partial source: chunks that it has
@@ -31,13 +31,13 @@ struct Source {
   int failures = 0;           // consecutive
   Time failed_at;             // most recent failure; earlier requests fail with it
   int busy_rounds = 0;
-  // asked: deadline of the reply; busy, or open after a failure: earliest next request
+  // requested: deadline of the reply; busy, or open after a failure: earliest next request
   std::optional<Time> due{};
   std::optional<Time> began{};  // time of the first chunk request
   Time ended{};                 // time of the last chunk completion or failure
   std::uint64_t bytes = 0;      // received
 
-  bool waits() const { return state == State::asked || state == State::busy; }
+  bool waits() const { return state == State::requested || state == State::busy; }
 };
 
 struct Pull {

@@ -143,12 +143,12 @@ void PullQueue::answered(Time now, NodeId from, const PullReply& ready,
   const PullId id = at->second;
   Pull& pull = pulls_.at(id);
   Source* source = pull.source_of(from);
-  if (source == nullptr || source->ask != ready.pull) return;
+  if (source == nullptr || source->request != ready.pull) return;
   if (source->state == State::open && ready.failure) {
     mark_recalled.hit();
     pull.failure = ready.failure;
     close(pull, *source, out);
-  } else if (source->state == State::asked) {
+  } else if (source->state == State::requested) {
     source->due.reset();
     const bool sound =
         ready.size_bytes >= 0 && static_cast<std::uint64_t>(ready.size_bytes) == pull.size_bytes;
@@ -190,7 +190,7 @@ void PullQueue::more_there(Time now, NodeId from, const ChunksAvailable& news,
   const PullId id = at->second;
   Pull& pull = pulls_.at(id);
   Source* source = pull.source_of(from);
-  if (source == nullptr || source->ask != news.pull || source->state != State::open) return;
+  if (source == nullptr || source->request != news.pull || source->state != State::open) return;
   for (const std::uint32_t number : news.chunks) {
     if (number < source->there.size()) source->there[number] = true;
   }
@@ -285,7 +285,7 @@ void PullQueue::late(Time now, PullId id, std::vector<PullCommand>& out) {
     source.due.reset();
     if (source.state == State::busy) {
       source.state = State::known;
-    } else if (source.state == State::asked) {
+    } else if (source.state == State::requested) {
       pull.failure =
           failure(ErrorCode::timed_out, fmt::format("pull of {}: node {} did not answer",
                                                     name_of(pull.key), source.node.brief()));
@@ -322,7 +322,7 @@ std::optional<Time> PullQueue::next_deadline() const {
 void PullQueue::settle(Time now, PullId id, std::vector<PullCommand>& out) {
   Pull& pull = pulls_.at(id);
   if (pull.stage == Stage::running) {
-    ask_sources(now, pull, id, out);
+    request_sources(now, pull, id, out);
     if (pull.complete()) {
       for (Source& source : pull.sources) close(pull, source, out);
       if (pull.key.object.empty()) {
@@ -344,7 +344,7 @@ void PullQueue::settle(Time now, PullId id, std::vector<PullCommand>& out) {
   assign(now, out);
 }
 
-void PullQueue::ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCommand>& out) {
+void PullQueue::request_sources(Time now, Pull& pull, PullId id, std::vector<PullCommand>& out) {
   if (pull.complete()) return;
   auto used = static_cast<std::size_t>(std::ranges::count_if(pull.sources, [](const Source& each) {
     return each.state != State::known && each.state != State::over;
@@ -353,11 +353,11 @@ void PullQueue::ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCom
     if (used >= options_.max_sources) return;
     if (source.state != State::known) continue;
     ++used;
-    source.state = State::asked;
-    source.ask = ++last_request_;
+    source.state = State::requested;
+    source.request = ++last_request_;
     source.due = now + options_.answer_timeout;
-    requests_.emplace(source.ask, id);
-    out.push_back(RequestSource{source.ask, source.node, pull.key});
+    requests_.emplace(source.request, id);
+    out.push_back(RequestSource{source.request, source.node, pull.key});
   }
 }
 
@@ -502,10 +502,10 @@ void PullQueue::source_failed(Time now, Pull& pull, Source& source, Failure why,
 
 void PullQueue::close(Pull& pull, Source& source, std::vector<PullCommand>& out) {
   if (source.state == State::closing || source.state == State::over) return;
-  const bool asked = source.state == State::asked || source.state == State::open;
+  const bool requested = source.state == State::requested || source.state == State::open;
   source.state = State::closing;
   source.due.reset();
-  if (!asked) {
+  if (!requested) {
     source.state = State::over;
   } else if (source.under_way == 0) {
     release(pull, source, out);
@@ -521,8 +521,8 @@ void PullQueue::close(Pull& pull, Source& source, std::vector<PullCommand>& out)
 // this.
 void PullQueue::release(Pull& pull, Source& source, std::vector<PullCommand>& out) {
   source.state = State::over;
-  requests_.erase(source.ask);
-  out.push_back(ReleaseSource{source.ask, source.node, pull.key});
+  requests_.erase(source.request);
+  out.push_back(ReleaseSource{source.request, source.node, pull.key});
 }
 
 void PullQueue::end(PullId id, std::optional<Failure> why, std::vector<PullCommand>& out) {

@@ -88,9 +88,9 @@ class PullQueue {
 
   void admit(std::vector<PullCommand>& out);
   void enter(PullId id, std::vector<PullCommand>& out);
-  // Advances a running pull: asks further sources, or ends it.
+  // Advances a running pull: queries further sources, or ends it.
   void settle(Time now, PullId id, std::vector<PullCommand>& out);
-  void ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCommand>& out);
+  void request_sources(Time now, Pull& pull, PullId id, std::vector<PullCommand>& out);
   bool can_go_on(Time now, Pull& pull) const;
   // Assigns chunks up to the limits. Each pull gets a first chunk before any gets a second; then
   // pulls of arguments precede the others, each group in rotation.

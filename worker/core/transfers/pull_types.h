@@ -50,7 +50,7 @@ struct PullOptions {
 struct ObjectRequest {
   PullKey key{};
   std::uint64_t size_bytes = 0;
-  std::vector<NodeId> sources{};  // sources in the order in which they are asked
+  std::vector<NodeId> sources{};  // sources in the order of the requests
   bool argument = false;          // a call waits for it
   std::uint64_t spread = 0;  // selects the first chunk, so that readers start at different chunks
 };
@@ -72,14 +72,14 @@ struct BeginPull {
 };
 // Request permission to read from `from` (`PullRequest`), then call `answered`.
 struct RequestSource {
-  RequestNumber ask = 0;
+  RequestNumber request = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const RequestSource&, const RequestSource&) = default;
 };
 // The source may release the object (`PullComplete`).
 struct ReleaseSource {
-  RequestNumber ask = 0;
+  RequestNumber request = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const ReleaseSource&, const ReleaseSource&) = default;
@@ -126,7 +126,7 @@ struct PullProgress {
     none,
     turn,     // waits for admission
     placing,  // memory is being allocated
-    room,     // no memory; waits until some is released
+    space,    // no memory; waits until some is released
     sources,  // no source has granted access yet
   };
   PullKey key;

@@ -53,8 +53,8 @@ Result<transfer::PullId> Transfers::pull_file(const ProgramFile& file, NodeId so
   return pull;
 }
 
-void Transfers::placed(transfer::PullId pull, const ObjectLocation& place) {
-  places_[pull] = place;
+void Transfers::placed(transfer::PullId pull, const ObjectLocation& location) {
+  locations_[pull] = location;
   std::vector<transfer::PullCommand> commands;
   queue_.placed(outbox_.now(), pull, commands);
   carry_out(std::move(commands));
@@ -140,12 +140,12 @@ void Transfers::carry_out(transfer::BeginPull& begin) {
   carry_out(std::move(commands));
 }
 
-void Transfers::carry_out(transfer::RequestSource& ask) {
-  peers_.send(ask.from, PullRequest{ask.ask, ask.key.object, ask.key.file});
+void Transfers::carry_out(transfer::RequestSource& source) {
+  peers_.send(source.from, PullRequest{source.request, source.key.object, source.key.file});
 }
 
 void Transfers::carry_out(transfer::ReleaseSource& release) {
-  peers_.send(release.from, PullComplete{release.ask, release.key.object});
+  peers_.send(release.from, PullComplete{release.request, release.key.object});
 }
 
 void Transfers::carry_out(transfer::FetchChunk& fetch) {
@@ -158,7 +158,7 @@ void Transfers::carry_out(transfer::FetchChunk& fetch) {
   command.pull = fetch.pull;
   command.offset = fetch.offset;
   command.size_bytes = fetch.size_bytes;
-  if (const auto at = places_.find(fetch.pull); at != places_.end()) {
+  if (const auto at = locations_.find(fetch.pull); at != locations_.end()) {
     command.slab = at->second.slab;
     command.slab_offset = at->second.offset;
   }
@@ -172,7 +172,7 @@ void Transfers::carry_out(transfer::ChunkThere& there) {
   for (const auto& [id, offer] : offers_) {
     const bool reads =
         offer.pull == there.pull && offer.answered && !offer.recalled && !offer.withdrawn;
-    if (reads) peers_.send(offer.reader, ChunksAvailable{offer.ask, {there.number}});
+    if (reads) peers_.send(offer.reader, ChunksAvailable{offer.request, {there.number}});
   }
 }
 
@@ -196,7 +196,7 @@ void Transfers::carry_out(transfer::PullDone& done) {
     read = true;
     recall(offer, id);
   }
-  places_.erase(done.pull);
+  locations_.erase(done.pull);
   if (read) {
     mark_withheld.hit();
     withheld_.emplace(done.pull, std::move(done));
@@ -207,36 +207,36 @@ void Transfers::carry_out(transfer::PullDone& done) {
 
 // ---- from this node -----------------------------------------------------------------------------
 
-void Transfers::refuse(NodeId reader, std::uint64_t ask, Failure why) {
+void Transfers::refuse(NodeId reader, std::uint64_t request, Failure why) {
   PullReply answer;
-  answer.pull = ask;
+  answer.pull = request;
   answer.failure = std::move(why);
   peers_.send(reader, std::move(answer));
 }
 
-bool Transfers::has_room(NodeId reader, std::uint64_t ask) {
+bool Transfers::has_slot(NodeId reader, std::uint64_t request) {
   if (offers_.size() < options_.max_offers) return true;
-  refuse(reader, ask,
+  refuse(reader, request,
          failure(ErrorCode::resource_exhausted,
                  fmt::format("{} other pulls read from this node", offers_.size())));
   return false;
 }
 
-bool Transfers::offer_object(NodeId reader, std::uint64_t ask, ObjectId object,
-                             const ObjectLocation& place, transfer::PullId pull) {
-  if (!has_room(reader, ask)) return false;
+bool Transfers::offer_object(NodeId reader, std::uint64_t request, ObjectId object,
+                             const ObjectLocation& location, transfer::PullId pull) {
+  if (!has_slot(reader, request)) return false;
   if (pull != 0) mark_partial_offer.hit();
   const std::uint64_t id = next_offer_++;
-  offers_.insert(id, Offer{.reader = reader, .ask = ask, .object = object, .pull = pull});
-  outbox_.emit(OfferObject{id, peers_.address(reader).incarnation, place.slab, place.offset,
-                           place.size_bytes, trusted_});
+  offers_.insert(id, Offer{.reader = reader, .request = request, .object = object, .pull = pull});
+  outbox_.emit(OfferObject{id, peers_.address(reader).incarnation, location.slab, location.offset,
+                           location.size_bytes, trusted_});
   return true;
 }
 
-void Transfers::offer_file(NodeId reader, std::uint64_t ask, Hash128 file) {
-  if (!has_room(reader, ask)) return;
+void Transfers::offer_file(NodeId reader, std::uint64_t request, Hash128 file) {
+  if (!has_slot(reader, request)) return;
   const std::uint64_t id = next_offer_++;
-  offers_.insert(id, Offer{.reader = reader, .ask = ask});
+  offers_.insert(id, Offer{.reader = reader, .request = request});
   outbox_.emit(OfferFile{id, peers_.address(reader).incarnation, file, trusted_});
 }
 
@@ -245,12 +245,12 @@ void Transfers::offered(const BulkOffered& offered) {
   if (offer == nullptr || offer->answered) return;
   offer->answered = true;
   if (offered.failure) {
-    if (!offer->withdrawn) refuse(offer->reader, offer->ask, *offered.failure);
+    if (!offer->withdrawn) refuse(offer->reader, offer->request, *offered.failure);
     return served(offered.offer);
   }
   if (offer->withdrawn) return;  // the shell ends it next
   PullReply ready;
-  ready.pull = offer->ask;
+  ready.pull = offer->request;
   ready.size_bytes = offered.size_bytes;
   ready.token = offered.token;
   ready.key = offered.key;
@@ -266,16 +266,17 @@ void Transfers::offered(const BulkOffered& offered) {
 // The reader's present read fails or completes; it then sends PullComplete.
 void Transfers::recall(Offer& offer, std::uint64_t id) {
   if (std::exchange(offer.recalled, true) || offer.withdrawn) return;
-  refuse(offer.reader, offer.ask,
+  refuse(offer.reader, offer.request,
          failure(ErrorCode::unavailable, "the node does not get the rest of it itself"));
   if (!offer.answered) withdraw(id, offer);
 }
 
 // A dead reader and its successor on the same node may use the same number. The offer of the first
 // one is withdrawn by then, but may not have ended.
-void Transfers::over(NodeId reader, std::uint64_t ask) {
+void Transfers::over(NodeId reader, std::uint64_t request) {
   for (auto& [id, offer] : offers_) {
-    if (offer.reader == reader && offer.ask == ask && !offer.withdrawn) return withdraw(id, offer);
+    if (offer.reader == reader && offer.request == request && !offer.withdrawn)
+      return withdraw(id, offer);
   }
 }
 

@@ -32,7 +32,7 @@ class Transfers {
   // The pull requests its memory through `take_begun`.
   Result<transfer::PullId> pull_object(ObjectId object, std::uint64_t size_bytes,
                                        const std::vector<NodeId>& sources, bool argument);
-  void placed(transfer::PullId pull, const ObjectLocation& place);
+  void placed(transfer::PullId pull, const ObjectLocation& location);
   void waits_for_space(transfer::PullId pull);
   void refused(transfer::PullId pull, Failure why);
   Result<transfer::PullId> pull_file(const ProgramFile& file, NodeId source);
@@ -47,22 +47,22 @@ class Transfers {
   void finished(const PullFinished& finished);
 
   // ---- from this node ---------------------------------------------------------------------------
-  // `place`: location of an object that the caller has pinned; `take_unread` returns it at the end
-  // of the offer. The object is sealed or, with `pull`, still being pulled and already placed.
+  // `location`: that of an object that the caller has pinned; `take_unread` returns it at the
+  // end of the offer. The object is sealed or, with `pull`, still being pulled and already placed.
   // Returns false at the offer limit, after telling the peer to retry.
-  bool offer_object(NodeId reader, std::uint64_t ask, ObjectId object, const ObjectLocation& place,
-                    transfer::PullId pull = 0);
-  void offer_file(NodeId reader, std::uint64_t ask, Hash128 file);
-  void refuse(NodeId reader, std::uint64_t ask, Failure why);
+  bool offer_object(NodeId reader, std::uint64_t request, ObjectId object,
+                    const ObjectLocation& location, transfer::PullId pull = 0);
+  void offer_file(NodeId reader, std::uint64_t request, Hash128 file);
+  void refuse(NodeId reader, std::uint64_t request, Failure why);
   void offered(const BulkOffered& offered);
-  void over(NodeId reader, std::uint64_t ask);
+  void over(NodeId reader, std::uint64_t request);
   void served(std::uint64_t offer);
 
   // ---- transfer log -----------------------------------------------------------------------------
   void remember(const transfer::PullDone& done, JobId job);
   // Transfers in progress, if requested, and finished ones.
   using JobOf = std::function<JobId(ObjectId)>;
-  TransfersReply reply_to(const TransfersRequest& asked, const JobOf& job_of) const;
+  TransfersReply reply_to(const TransfersRequest& query, const JobOf& job_of) const;
   bool remembers() const { return !log_.empty(); }
   // Counters of all finished pulls since the start of the agent.
   std::vector<TransferCount> counts() const { return log_.counted().counts; }
@@ -75,8 +75,8 @@ class Transfers {
   std::vector<transfer::PullDone> take_done() { return std::exchange(done_, {}); }
   std::vector<ObjectId> take_unread() { return std::exchange(unread_, {}); }
   // True if the pull has memory from which peers may read.
-  bool is_placed(transfer::PullId pull) const { return places_.contains(pull); }
-  const ObjectLocation& place_of(transfer::PullId pull) const { return places_.at(pull); }
+  bool is_placed(transfer::PullId pull) const { return locations_.contains(pull); }
+  const ObjectLocation& location_of(transfer::PullId pull) const { return locations_.at(pull); }
   std::size_t pulls() const { return queue_.size() + withheld_.size(); }
   std::size_t offers() const { return offers_.size(); }
   const transfer::PullQueue& queue() const { return queue_; }
@@ -84,7 +84,7 @@ class Transfers {
  private:
   struct Offer {
     NodeId reader{};
-    std::uint64_t ask = 0;      // request number of the reader
+    std::uint64_t request = 0;  // request number of the reader
     ObjectId object{};          // empty: a file
     transfer::PullId pull = 0;  // pull that still delivers the bytes; 0: complete
     bool answered = false;      // the shell has created an access token
@@ -92,11 +92,11 @@ class Transfers {
     bool withdrawn = false;
   };
 
-  bool has_room(NodeId reader, std::uint64_t ask);
+  bool has_slot(NodeId reader, std::uint64_t request);
   void withdraw(std::uint64_t id, Offer& offer);
   void carry_out(std::vector<transfer::PullCommand> commands);
   void carry_out(transfer::BeginPull& begin);
-  void carry_out(transfer::RequestSource& ask);
+  void carry_out(transfer::RequestSource& source);
   void carry_out(transfer::ReleaseSource& release);
   void carry_out(transfer::FetchChunk& fetch);
   void carry_out(transfer::CutChunk& cut);
@@ -110,7 +110,7 @@ class Transfers {
   Peers& peers_;
   bool trusted_ = false;
   transfer::PullQueue queue_;
-  std::map<transfer::PullId, ObjectLocation> places_;  // memory of objects that are being pulled
+  std::map<transfer::PullId, ObjectLocation> locations_;  // memory of objects that are being pulled
   std::map<transfer::PullId, transfer::PullDone> withheld_;  // failed; peers still read
   Table<std::uint64_t, Offer> offers_;
   std::uint64_t next_offer_ = 1;

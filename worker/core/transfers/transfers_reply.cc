@@ -13,7 +13,7 @@ std::string why_it_waits(transfer::PullProgress::Wait wait) {
     case transfer::PullProgress::Wait::turn:
       return "it waits for its turn: others are fetched before it";
     case transfer::PullProgress::Wait::placing:
-    case transfer::PullProgress::Wait::room: return "it waits for space in the store of this node";
+    case transfer::PullProgress::Wait::space: return "it waits for space in the store of this node";
     case transfer::PullProgress::Wait::sources:
       return "no node that has it has given leave to read it yet";
   }
@@ -68,8 +68,8 @@ void Transfers::remember(const transfer::PullDone& done, JobId job) {
   }
 }
 
-TransfersReply Transfers::reply_to(const TransfersRequest& asked, const JobOf& job_of) const {
-  transfer::TransferReplyBuilder answer(asked);
+TransfersReply Transfers::reply_to(const TransfersRequest& query, const JobOf& job_of) const {
+  transfer::TransferReplyBuilder answer(query);
   if (answer.includes_under_way()) {
     queue_.each_under_way([&](const transfer::PullProgress& progress) {
       if (progress.key.object.empty()) return;  // a program file, which is in no list
@@ -82,8 +82,8 @@ TransfersReply Transfers::reply_to(const TransfersRequest& asked, const JobOf& j
   return answer.take();
 }
 
-TransfersReply WorkerCore::Parts::transfers_reply(const TransfersRequest& asked) const {
-  return transfers.reply_to(asked, [this](ObjectId object) {
+TransfersReply WorkerCore::Parts::transfers_reply(const TransfersRequest& query) const {
+  return transfers.reply_to(query, [this](ObjectId object) {
     const ObjectRow* row = objects->table().find(object);
     return row == nullptr ? JobId{} : row->job;
   });
@@ -94,13 +94,13 @@ void WorkerCore::Parts::on(TransfersRequest& message) { head.tell(transfers_repl
 // Ages are relative to now; the shell adds the time of day.
 void WorkerCore::Parts::on(SpansRequest& message) { send_spans(message); }
 
-void WorkerCore::Parts::send_spans(const SpansRequest& asked) {
+void WorkerCore::Parts::send_spans(const SpansRequest& query) {
   TransfersRequest latest;
-  latest.job = asked.job;
-  latest.limit = asked.limit;
+  latest.job = query.job;
+  latest.limit = query.limit;
   TransfersReply reply = transfers_reply(latest);
   SpansReply spans;
-  spans.request = asked.request;
+  spans.request = query.request;
   spans.transfers = std::move(reply.transfers);
   spans.transfers_forgotten = reply.left_out;
   outbox.emit(std::move(spans));

@@ -62,7 +62,7 @@ ExecutorPool::~ExecutorPool() {
 void ExecutorPool::on_readable(std::vector<PoolEvent>& out) {
   for (const PollSet::Ready ready : poll_.take_ready()) dispatch(ready);
   const Time now = monotonic_now();
-  look_at_deadlines(now);
+  check_deadlines(now);
   sweep(now);
   schedule();
   std::move(events_.begin(), events_.end(), std::back_inserter(out));
@@ -88,7 +88,7 @@ void ExecutorPool::dispatch(PollSet::Ready ready) {
   }
 }
 
-void ExecutorPool::look_at_deadlines(Time now) {
+void ExecutorPool::check_deadlines(Time now) {
   for (auto& [serial, executor] : executors_) {
     if (executor.stage == Stage::ending || !executor.deadline || now < *executor.deadline) continue;
     executor.deadline.reset();
@@ -152,7 +152,7 @@ void ExecutorPool::start(ExecutorStart what) {
 
 void ExecutorPool::begin(Serial serial) {
   Executor& executor = executors_.at(serial);
-  if (executor.asked) return fail_start(serial, "it was asked to end before it was started");
+  if (executor.requested) return fail_start(serial, "it was asked to end before it was started");
   if (executor.command) return start_command(serial);
   if (!options_.use_fork_servers) return start_directly(serial);
   std::string why_not;
@@ -234,7 +234,7 @@ void ExecutorPool::report_started(Serial serial) {
     }
   }
   events_.push_back(PoolStarted{executor.process, executor.identity});
-  if (executor.asked) signal_all(executor, SIGKILL);
+  if (executor.requested) signal_all(executor, SIGKILL);
 }
 
 void ExecutorPool::fail_start(Serial serial, const std::string& reason, bool cannot_run) {

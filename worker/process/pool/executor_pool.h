@@ -135,9 +135,9 @@ class ExecutorPool {
     OutputPipe output;
     Stage stage = Stage::waiting;
     int attempts = 0;
-    bool reported = false;  // as PoolStarted
-    bool asked = false;     // its end was requested
-    bool overdue = false;   // a deadline ended it
+    bool reported = false;   // as PoolStarted
+    bool requested = false;  // its end was requested
+    bool overdue = false;    // a deadline ended it
     PidIdentity identity{};
     std::optional<PidIdentity> job_shim{};  // shim of a command: exits last, above `identity`
     Fd pidfd{};                             // child of this process: the shim, or the executor
@@ -167,7 +167,7 @@ class ExecutorPool {
   ExecutorPool(PoolOptions options, PollSet poll);
 
   void dispatch(PollSet::Ready ready);
-  void look_at_deadlines(Time now);
+  void check_deadlines(Time now);
   void schedule();
 
   // Starting.
@@ -205,7 +205,7 @@ class ExecutorPool {
   }
   static std::vector<PidIdentity> tree_of(const Executor& executor);
   static void signal_all(const Executor& executor, int signal);
-  bool look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared);
+  bool check_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared);
   bool belongs(const Orphan& orphan, const Executor& executor) const;
   void tell_escaped(Executor& executor);
   void sweep(Time now);

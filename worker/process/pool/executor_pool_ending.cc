@@ -12,8 +12,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr Duration look_again = 5ms;
-constexpr Duration look_at_spared = 50ms;  // for processes within their grace
+constexpr Duration left_check_interval = 5ms;
+constexpr Duration spared_check_interval = 50ms;  // for processes within their grace
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
   const auto found = serials_.find(process);
   if (found == serials_.end()) return;
   Executor& executor = executors_.at(found->second);
-  executor.asked = true;
+  executor.requested = true;
   if (executor.stage == Stage::waiting) {
     for (auto& [serial, fork_server] : fork_servers_)
       std::erase(fork_server.waiting, found->second);
@@ -65,14 +65,14 @@ void ExecutorPool::executor_ended(Serial serial) {
 void ExecutorPool::over(Executor& executor, const ExitCause& cause) {
   const Time now = monotonic_now();
   executor.cause = cause;
-  executor.cause.asked = executor.asked;
+  executor.cause.requested = executor.requested;
   if (executor.reported) executor.cause.ran = now - executor.begun;
-  if (cause.signal == SIGKILL && !executor.asked) {
-    oom_.look(now);
+  if (cause.signal == SIGKILL && !executor.requested) {
+    oom_.poll(now);
     executor.cause.oom = oom_.suspects(now);
   }
   if (executor.stage == Stage::running) {
-    executor.spare_until = executor.asked     ? executor.deadline
+    executor.spare_until = executor.requested ? executor.deadline
                            : executor.command ? std::optional<Time>(now + executor.command->grace)
                                               : std::nullopt;
   }
@@ -123,8 +123,7 @@ bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const
 }
 
 // Signals the remaining processes of an ended executor. True if any remain.
-bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans,
-                                bool spared) {
+bool ExecutorPool::check_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared) {
   const auto tell = [&](const PidIdentity& one) {
     if (!spared) {
       signal_process(one, SIGKILL);
@@ -158,15 +157,16 @@ void ExecutorPool::sweep(Time now) {
     Executor& executor = executors_.at(serial);
     const bool spared = executor.spare_until && now < *executor.spare_until;
     const std::size_t before = executor.signaled.size();
-    const bool left = look_at_left(executor, orphans, spared);
+    const bool left = check_left(executor, orphans, spared);
     const bool news = executor.signaled.size() > before;
-    executor.deadline = now + look_again;
-    if (spared && !news) executor.deadline = std::min(now + look_at_spared, *executor.spare_until);
+    executor.deadline = now + left_check_interval;
+    if (spared && !news)
+      executor.deadline = std::min(now + spared_check_interval, *executor.spare_until);
     if (!left) conclude(serial);
   }
   if (!housekeeping) return;
   housekept_ = now;
-  oom_.look(now);
+  oom_.poll(now);
   sweep_after_fork_servers(orphans);
   std::vector<Serial> all;
   for (const auto& [serial, fork_server] : fork_servers_) all.push_back(serial);

@@ -133,10 +133,10 @@ void ExecutorPool::take_reply(Serial serial, const ForkReply& reply) {
   ForkServer& fork_server = fork_servers_.at(serial);
   const auto known = serials_.find(reply.process);
   const Serial executor = known == serials_.end() ? 0 : known->second;
-  const auto asked =
+  const auto requested =
       std::find(fork_server.requested.begin(), fork_server.requested.end(), executor);
-  if (asked == fork_server.requested.end()) return;
-  fork_server.requested.erase(asked);
+  if (requested == fork_server.requested.end()) return;
+  fork_server.requested.erase(requested);
   if (reply.pid <= 0) {
     fail_start(executor, reply.error);
   } else {

@@ -12,7 +12,7 @@ std::string ExitCause::to_string() const {
                                  : fmt::format("signal {} ({})", signal, ::strsignal(signal));
   if (core) text += ", core dumped";
   if (oom) text += ", probably by the kernel for lack of memory";
-  if (asked) text += ", as it was asked to end";
+  if (requested) text += ", as it was asked to end";
   return text;
 }
 

@@ -14,10 +14,10 @@ namespace mobula::internal::worker {
 struct ExitCause {
   int exit_code = 0;  // valid if `signal` is 0
   int signal = 0;
-  bool core = false;   // a core file was written
-  bool oom = false;    // a guess: killed while the kernel counted an out-of-memory kill
-  bool asked = false;  // the agent had requested the end
-  Duration ran{0};     // time since its start as an executor
+  bool core = false;       // a core file was written
+  bool oom = false;        // a guess: killed while the kernel counted an out-of-memory kill
+  bool requested = false;  // the agent had requested the end
+  Duration ran{0};         // time since its start as an executor
 
   // The program was never loaded: the loader, or `launch`, reports it with this code.
   bool cannot_run() const { return signal == 0 && exit_code == 127; }

@@ -117,11 +117,11 @@ std::vector<std::string> with_variables(std::vector<std::string> base,
                                         const std::vector<EnvironmentVariable>& settings) {
   for (const auto& [name, value] : settings) {
     const std::string prefix = name + "=";
-    const auto place = std::find_if(base.begin(), base.end(), [&](const std::string& entry) {
+    const auto entry = std::find_if(base.begin(), base.end(), [&](const std::string& entry) {
       return entry.starts_with(prefix);
     });
-    if (place != base.end()) {
-      *place = prefix + value;
+    if (entry != base.end()) {
+      *entry = prefix + value;
     } else {
       base.push_back(prefix + value);
     }

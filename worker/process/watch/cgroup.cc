@@ -137,7 +137,7 @@ OomWatch::OomWatch() : file_("/proc/vmstat") {
   kills_ = counter_in(file_, "oom_kill").value_or(0);
 }
 
-void OomWatch::look(Time now) {
+void OomWatch::poll(Time now) {
   const std::uint64_t kills = counter_in(file_, "oom_kill").value_or(kills_);
   if (kills != kills_) last_kill_ = now;
   kills_ = kills;

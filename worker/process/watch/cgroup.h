@@ -39,7 +39,7 @@ class OomWatch {
  public:
   OomWatch();
   // Reads the counter. Call it regularly, and before `suspects`.
-  void look(Time now);
+  void poll(Time now);
   // True if a kill was counted shortly before `now`.
   bool suspects(Time now) const;
 

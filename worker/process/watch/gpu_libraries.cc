@@ -42,7 +42,7 @@ bool read_until(int fd, Time until, std::string& text) {
 
 }  // namespace
 
-GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration timeout) {
+GpuLibraries probe_gpu_libraries(const std::vector<std::string>& program, Duration timeout) {
   GpuLibraries unknown;
   if (program.empty()) return unknown;
   auto pipe = make_pipe();

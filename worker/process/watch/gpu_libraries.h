@@ -19,7 +19,7 @@ struct GpuLibraries {
 
 // `program`: the program that prints the versions (gpu/library_versions.h), with its arguments;
 // empty: the result is empty.
-GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration timeout);
+GpuLibraries probe_gpu_libraries(const std::vector<std::string>& program, Duration timeout);
 
 // Parses the output of that program.
 GpuLibraries read_gpu_libraries(std::string_view printed);

@@ -21,8 +21,8 @@ namespace mobula::internal::worker {
 namespace {
 
 // The driver lists a process a moment after the creation of its context.
-constexpr int looks = 20;
-constexpr Duration between_looks = 50ms;
+constexpr int samples = 20;
+constexpr Duration sample_interval = 50ms;
 
 // A program that holds a context on one device. The destructor kills and reaps it.
 class Holder {
@@ -99,7 +99,7 @@ class Holder {
 
 // Memory of the process according to the driver, queried several times because its list lags.
 std::optional<std::int64_t> bytes_of(const Nvml& nvml, unsigned index, pid_t pid) {
-  for (int look = 0; look < looks; ++look) {
+  for (int sample = 0; sample < samples; ++sample) {
     const auto users = nvml.users(index);
     if (users) {
       for (const DeviceUser& user : *users) {
@@ -108,7 +108,7 @@ std::optional<std::int64_t> bytes_of(const Nvml& nvml, unsigned index, pid_t pid
         }
       }
     }
-    std::this_thread::sleep_for(between_looks);
+    std::this_thread::sleep_for(sample_interval);
   }
   return std::nullopt;
 }

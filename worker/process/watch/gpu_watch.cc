@@ -53,12 +53,12 @@ GpuWatch::~GpuWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void GpuWatch::look(std::vector<WatchedExecutor> executors) {
+void GpuWatch::sample(std::vector<WatchedExecutor> executors) {
   {
     const MutexLock lock(mutex_);
     if (busy_) return;
     busy_ = true;
-    asked_ = std::move(executors);
+    requested_ = std::move(executors);
   }
   changed_.notify_all();
 }
@@ -68,9 +68,9 @@ void GpuWatch::serve() {
     std::vector<WatchedExecutor> executors;
     {
       MutexLock lock(mutex_);
-      while (!ending_ && !asked_) changed_.wait(lock);
+      while (!ending_ && !requested_) changed_.wait(lock);
       if (ending_) return;
-      executors = *std::exchange(asked_, std::nullopt);
+      executors = *std::exchange(requested_, std::nullopt);
     }
     auto sample = sample_now(executors);
     {

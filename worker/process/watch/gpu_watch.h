@@ -37,7 +37,7 @@ class GpuWatch {
   GpuWatch& operator=(const GpuWatch&) = delete;
 
   // Requests a sample. Ignored while a sample is in progress.
-  void look(std::vector<WatchedExecutor> executors);
+  void sample(std::vector<WatchedExecutor> executors);
 
  private:
   GpuWatch(EventLoop& loop, Nvml nvml, std::vector<WatchedGpu> gpus,
@@ -52,7 +52,7 @@ class GpuWatch {
   const std::shared_ptr<std::function<void(GpuMemorySampled)>> tell_;
   Mutex mutex_;
   CondVar changed_;
-  std::optional<std::vector<WatchedExecutor>> asked_ MOBULA_GUARDED_BY(mutex_);
+  std::optional<std::vector<WatchedExecutor>> requested_ MOBULA_GUARDED_BY(mutex_);
   bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
   bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -112,7 +112,7 @@ void MemoryWatch::sample_machine(MemorySampled& nearest) const {
 }
 
 // Reclaimable memory is read only if the use exceeds the threshold without that correction.
-void MemoryWatch::look_at(const Group& group, MemorySampled& nearest) const {
+void MemoryWatch::sample_group(const Group& group, MemorySampled& nearest) const {
   Text buffer;
   const auto limit = memory_limit_of(read_again(group.limit, buffer));
   if (!limit) return;
@@ -151,11 +151,11 @@ void MemoryWatch::weigh(MemorySampled& sample,
   }
 }
 
-std::optional<MemorySampled> MemoryWatch::look(
+std::optional<MemorySampled> MemoryWatch::sample(
     const std::function<std::vector<WatchedExecutor>()>& executors) {
   MemorySampled sample;
   sample_machine(sample);
-  for (const Group& group : groups_) look_at(group, sample);
+  for (const Group& group : groups_) sample_group(group, sample);
   if (options_.executors_limit) {
     weigh(sample, executors());
     std::int64_t used = 0;

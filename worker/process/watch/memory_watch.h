@@ -36,7 +36,8 @@ class MemoryWatch {
 
   // Takes a sample. Returns it if the use exceeds the threshold, and once afterwards. `executors`
   // returns the running executors; it is called only if they are inspected.
-  std::optional<MemorySampled> look(const std::function<std::vector<WatchedExecutor>()>& executors);
+  std::optional<MemorySampled> sample(
+      const std::function<std::vector<WatchedExecutor>()>& executors);
 
   // The use before a process ended, without executors: the group that reached its limit since the
   // sample before the last, at its full limit; otherwise the sample of the last two that is nearer
@@ -59,7 +60,7 @@ class MemoryWatch {
   void consider(MemorySampled& nearest, std::string of, std::int64_t used,
                 std::int64_t limit) const;
   void sample_machine(MemorySampled& nearest) const;
-  void look_at(const Group& group, MemorySampled& nearest) const;
+  void sample_group(const Group& group, MemorySampled& nearest) const;
   static std::int64_t failures_of(const Group& group);
   void weigh(MemorySampled& sample, const std::vector<WatchedExecutor>& executors) const;
 

@@ -29,10 +29,10 @@ class UsageWatch {
   explicit UsageWatch(HostPaths paths = {});
 
   // `executors` is called only for a new sample. The result has no `request` and no store.
-  template <class Look>
-  const UsageReply& look(Time now, Look&& executors) {
-    if (last_ && now - looked_ < answers_serve) return *last_;
-    looked_ = now;
+  template <class Sample>
+  const UsageReply& sample(Time now, Sample&& executors) {
+    if (last_ && now - sampled_ < answers_serve) return *last_;
+    sampled_ = now;
     return sample_now(now, executors());
   }
   // A sample of the machine and its GPUs, without executors.
@@ -53,7 +53,7 @@ class UsageWatch {
   const std::int64_t ticks_per_second_;
   GpuMemorySampled gpus_;
   std::optional<UsageReply> last_;
-  Time looked_{};
+  Time sampled_{};
 };
 
 }  // namespace mobula::internal::worker

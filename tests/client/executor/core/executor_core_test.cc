@@ -491,7 +491,7 @@ TEST_F(Executor, GracefulEnd_FinishesRunningCall) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
-  step(EndAsked{true});
+  step(EndRequested{true});
   EXPECT_EQ(sent<CallReturned>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   finish(running_.at(0).token);
@@ -503,7 +503,7 @@ TEST_F(Executor, GracefulEnd_FinishesRunningCall) {
 TEST_F(Executor, AbruptEnd_LeavesAtOnce) {
   be_task_executor();
   push(owner, 1);
-  step(EndAsked{false});
+  step(EndRequested{false});
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 

@@ -48,7 +48,7 @@ TEST_F(PlannedEnd, AwaitsCallsAfterItsSlotWasReturned) {
   be_task_executor();
   push(owner, 1);
   finish(running_.at(0).token);
-  step(EndAsked{false, true});
+  step(EndRequested{false, true});
   EXPECT_TRUE(commanded<Leave>().empty());
   step(SubmittedDone{});
   EXPECT_EQ(commanded<Leave>().size(), 1u);
@@ -57,9 +57,9 @@ TEST_F(PlannedEnd, AwaitsCallsAfterItsSlotWasReturned) {
 TEST_F(PlannedEnd, LeavesAtOnceWhenEndedAbruptly) {
   has_submitted_ = true;
   be_task_executor();
-  step(EndAsked{true});
+  step(EndRequested{true});
   step(SubmittedPending{1, "log"});
-  step(EndAsked{false, false});
+  step(EndRequested{false, false});
   ASSERT_EQ(commanded<Leave>().size(), 1u);
   EXPECT_FALSE(commanded<Leave>()[0].exit_handlers);
 }
@@ -69,7 +69,7 @@ TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfClosedCaller) {
   push(2, 1);
   finish(running_.at(1).token);
   say(2, ReplyClaimed{0, false, true});
-  step(EndAsked{true});
+  step(EndRequested{true});
   EXPECT_TRUE(sent<StreamClosing>(2).empty());
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
@@ -77,7 +77,7 @@ TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfClosedCaller) {
 TEST_F(PlannedEnd, AwaitsNoCallerWithoutCalls) {
   be_actor();
   acknowledge(2, 0);
-  step(EndAsked{true});
+  step(EndRequested{true});
   EXPECT_TRUE(sent<StreamClosing>(2).empty());
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
@@ -87,7 +87,7 @@ TEST_F(PlannedEnd, AwaitsReturnedCaller) {
   say(2, ReplyClaimed{0, false, true});
   push(2, 1);
   finish(running_.at(1).token);
-  step(EndAsked{true});
+  step(EndRequested{true});
   EXPECT_EQ(sent<StreamClosing>(2).size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
 }
@@ -201,7 +201,7 @@ TEST_F(PlannedEnd, JobEnded_AwaitsNoNameRelease) {
   be_actor(1, "shared");
   push(2, 1);
   finish(running_.at(1).token, {}, true);
-  step(EndAsked{false, false, true});
+  step(EndRequested{false, false, true});
   EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
@@ -209,7 +209,7 @@ TEST_F(PlannedEnd, JobEnded_AwaitsNoNameRelease) {
 TEST_F(PlannedEnd, DestroysActorBeforeLeaving) {
   destructor_hangs_ = true;
   be_actor();
-  step(EndAsked{true});
+  step(EndRequested{true});
   EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   step(ActorDestroyed{});
@@ -220,7 +220,7 @@ TEST_F(PlannedEnd, DestroysActorBeforeLeaving) {
 TEST_F(PlannedEnd, DestructorHangs_LeavesAfterTimeout) {
   destructor_hangs_ = true;
   be_actor();
-  step(EndAsked{true});
+  step(EndRequested{true});
   EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
   EXPECT_EQ(core_.next_deadline(), now_ + ExecutorOptions{}.destructor_timeout);
   pass(ExecutorOptions{}.destructor_timeout - 1ms);
@@ -238,7 +238,7 @@ TEST_F(PlannedEnd, DestroysActorWhenJobEnds) {
   has_submitted_ = true;
   be_actor();
   push(2, 1);
-  step(EndAsked{false, false, true});
+  step(EndRequested{false, false, true});
   EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   finish(running_.at(1).token);

@@ -47,7 +47,7 @@ TEST_F(Executor, SlotReturned_StoresHeldResults) {
   push(owner, 1);
   step(ResultsHeld{two_results});
   finish(running_.at(0).token);
-  step(EndAsked{false, true});
+  step(EndRequested{false, true});
   EXPECT_EQ(commanded<Evacuate>().size(), 1u) << "evacuation starts at once";
   EXPECT_EQ(sent_to_agent<ExecutorResident>().size(), 1u) << "so that it is given the time";
   EXPECT_TRUE(commanded<Leave>().empty());
@@ -57,7 +57,7 @@ TEST_F(Executor, SlotReturned_StoresHeldResults) {
 
 TEST_F(Executor, HoldingNothing_ExitsAtOnce) {
   be_task_executor();
-  step(EndAsked{false, true});
+  step(EndRequested{false, true});
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
@@ -67,8 +67,8 @@ TEST_F(Executor, JobEnded_StoresNothing) {
   push(owner, 1);
   step(ResultsHeld{two_results});
   finish(running_.at(0).token);
-  step(EndAsked{false, true});
-  step(EndAsked{false, false});
+  step(EndRequested{false, true});
+  step(EndRequested{false, false});
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 

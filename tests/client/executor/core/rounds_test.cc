@@ -144,11 +144,11 @@ TEST_F(Rounds, QueueFull_StartsRound) {
   EXPECT_EQ(core_.queued(), 2u);
   call(4, 1);
   ASSERT_EQ(handed_back(), std::vector<std::uint64_t>{4});
-  EXPECT_TRUE(sent<CallReturned>(caller)[0].no_room);
+  EXPECT_TRUE(sent<CallReturned>(caller)[0].queue_full);
   finish(running_.at(1).token);
   call(5, 1);
   EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{5}) << "or it would start before the fourth";
-  EXPECT_FALSE(sent<CallReturned>(caller)[0].no_room);
+  EXPECT_FALSE(sent<CallReturned>(caller)[0].queue_full);
   push(caller, 6, false, true);
   EXPECT_TRUE(handed_back().empty()) << "it runs concurrently with the others";
   call(7, 2);

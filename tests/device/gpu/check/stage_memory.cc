@@ -228,7 +228,7 @@ std::vector<worker::GpuVerdict> judged(worker::GpuGuard& guard, std::uint64_t by
                                  .device = 0,
                                  .share_bytes = static_cast<std::int64_t>(share),
                                  .name = "the holder"};
-  return guard.look({{use}}, {&holder, 1});
+  return guard.evaluate({{use}}, {&holder, 1});
 }
 
 void keep_to_shares(Findings& findings) {

@@ -539,11 +539,11 @@ void GroupWorld::pump(Seat& seat) {
     auto& coming = other.pipes[seat.rank];
     auto& going = seat.pipes[rank];
     bool some = false;
-    for (auto room = progress.to_receive(rank); !room.empty() && !coming.empty();
-         room = progress.to_receive(rank)) {
+    for (auto buffer = progress.to_receive(rank); !buffer.empty() && !coming.empty();
+         buffer = progress.to_receive(rank)) {
       const std::size_t count =
-          std::min({room.size(), coming.size(), std::size_t{1} + times_.below(1500)});
-      std::copy_n(coming.begin(), count, room.begin());
+          std::min({buffer.size(), coming.size(), std::size_t{1} + times_.below(1500)});
+      std::copy_n(coming.begin(), count, buffer.begin());
       coming.erase(coming.begin(), coming.begin() + static_cast<std::ptrdiff_t>(count));
       progress.received(rank, count);
       some = true;

@@ -19,9 +19,9 @@ using matrix::Proof;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const BytePlace host{};
-const BytePlace gpu0{"GPU-0"};
-const BytePlace gpu1{"GPU-1"};
+const ByteLocation host{};
+const ByteLocation gpu0{"GPU-0"};
+const ByteLocation gpu1{"GPU-1"};
 
 ProcessReach process(std::uint64_t number, const char* machine) {
   ProcessReach reach;
@@ -32,8 +32,8 @@ ProcessReach process(std::uint64_t number, const char* machine) {
   return reach;
 }
 
-PathQuestion between(const char* from, const char* to, const BytePlace& source,
-                     const BytePlace& destination) {
+PathQuestion between(const char* from, const char* to, const ByteLocation& source,
+                     const ByteLocation& destination) {
   PathQuestion question;
   question.from = process(1, from);
   question.to = process(2, to);
@@ -181,7 +181,7 @@ TEST(PathChoice, Gloo_IsUsedOnlyByName) {
 // path is both chosen and rejected. No unencrypted path crosses machines over an untrusted fabric.
 TEST(PathChoice, KeepsRulesForEveryQuery) {
   Random random(7);
-  const BytePlace places[] = {host, gpu0, gpu1, {"GPU-0", false}};
+  const ByteLocation places[] = {host, gpu0, gpu1, {"GPU-0", false}};
   for (int i = 0; i < 20'000; ++i) {
     auto question = between("a", random.chance(500) ? "a" : "b", places[random.below(4)],
                             places[random.below(4)]);

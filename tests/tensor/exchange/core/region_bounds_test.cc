@@ -195,9 +195,9 @@ class RegionParts : public testing::Test {
 
 TEST_F(RegionParts, SilentHolder_BlocksOnlyItsOwnTensors) {
   pull(7, 1);
-  EXPECT_EQ(asked(1).size(), RegionOptions().max_parts_asked);
+  EXPECT_EQ(asked(1).size(), RegionOptions().max_pending_parts);
   pull(8, 2);
-  EXPECT_EQ(asked(2).size(), RegionOptions().max_parts_asked);
+  EXPECT_EQ(asked(2).size(), RegionOptions().max_pending_parts);
   core.cancel(now, pulls.front(), out);
   EXPECT_EQ(asked(2).size(), 1u) << "the next one has its turn";
 }

@@ -81,7 +81,7 @@ std::vector<std::size_t> by_crowding(std::span<const Losses> values) {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return values[a][objective] < values[b][objective];
     });
-    const auto value_at = [&](std::size_t place) { return values[order[place]][objective]; };
+    const auto value_at = [&](std::size_t k) { return values[order[k]][objective]; };
     if (value_at(0) == value_at(order.size() - 1)) continue;
     std::vector<double> bounded{-infinity};
     for (const std::size_t i : order) bounded.push_back(values[i][objective]);
@@ -91,10 +91,10 @@ std::vector<std::size_t> by_crowding(std::span<const Losses> values) {
     const double most =
         *std::find_if(bounded.rbegin(), bounded.rend(), [](double x) { return x != infinity; });
     const double width = most - least <= 0 ? 1.0 : most - least;
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      const double below = bounded[place];
-      const double above = bounded[place + 2];
-      distances[order[place]] += (below == above ? 0.0 : above - below) / width;
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      const double below = bounded[k];
+      const double above = bounded[k + 2];
+      distances[order[k]] += (below == above ? 0.0 : above - below) / width;
     }
   }
   std::stable_sort(order.begin(), order.end(),

@@ -179,13 +179,13 @@ void ParzenEstimator::add_cells(const Numeric& part, std::span<const double> val
   for (std::size_t c = 0; c < values.size(); ++c) candidates[values[c]].push_back(c);
   const double half = part.dimension.step / 2;
   std::vector<double> mass(shapes.size());
-  for (const auto& [value, places] : candidates) {
+  for (const auto& [value, indices] : candidates) {
     const double left = part.dimension.log ? std::log(value - half) : value - half;
     const double right = part.dimension.log ? std::log(value + half) : value + half;
     for (const auto& [shape, number] : shapes)
       mass[number] = log_normal_mass((left - shape.first) / shape.second,
                                      (right - shape.first) / shape.second);
-    for (const std::size_t c : places)
+    for (const std::size_t c : indices)
       for (std::size_t k = 0; k < kernels(); ++k)
         table[c * kernels() + k] += mass[shape_of[k]] - part.kernels[k].log_mass;
   }

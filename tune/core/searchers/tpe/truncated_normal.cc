@@ -90,19 +90,19 @@ std::vector<double> truncated_quantiles(std::span<const TruncatedDraw> draws) {
   std::vector<double> values(draws.size());
   for (const bool left : {true, false}) {
     std::vector<double> logs;
-    std::vector<std::size_t> places;
+    std::vector<std::size_t> indices;
     for (std::size_t i = 0; i < draws.size(); ++i) {
       const auto& [quantile, a, b] = draws[i];
       if ((a < 0) != left) continue;
       const double mass = log_normal_mass(a, b);
-      places.push_back(i);
+      indices.push_back(i);
       logs.push_back(left ? log_sum(log_normal_cdf(a), std::log(quantile) + mass)
                           : log_sum(log_normal_cdf(-b), std::log1p(-quantile) + mass));
     }
     const std::vector<double> found = inverse_log_cdf(logs);
-    for (std::size_t k = 0; k < places.size(); ++k) {
-      const TruncatedDraw& draw = draws[places[k]];
-      double& value = values[places[k]];
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      const TruncatedDraw& draw = draws[indices[k]];
+      double& value = values[indices[k]];
       value = left ? found[k] : -found[k];
       if (draw.quantile == 0) value = draw.a;
       if (draw.quantile == 1) value = draw.b;

@@ -9,7 +9,7 @@
 
 namespace mobula::internal::tune {
 
-struct ExperimentPlace {
+struct ExperimentLocation {
   std::string storage = {};  // directory of all experiments
   std::string name = {};
 

@@ -14,14 +14,14 @@
 namespace mobula::internal::deploy {
 
 // Values of flags; empty: from the launcher.
-struct PlaceFlags {
+struct PositionFlags {
   std::optional<int> rank{};
   std::optional<int> size{};
   std::optional<int> local_rank{};
   std::string run{};
 };
 
-struct Place {
+struct LaunchPosition {
   std::string launcher{};  // for display: "Slurm", "Open MPI", "PMI", "flags", or "none"
   int rank = 0;
   int size = 1;
@@ -34,7 +34,7 @@ struct Place {
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
 // Errors: invalid_argument with the missing or invalid variable or flag.
-Result<Place> place_of(const Environment& environment, const PlaceFlags& flags);
+Result<LaunchPosition> position_of(const Environment& environment, const PositionFlags& flags);
 
 // "n[1-3,07],login" -> n1 n2 n3 n07 login, as `scontrol show hostnames`. At most 65,536 names.
 Result<std::vector<std::string>> expand_hosts(std::string_view list);

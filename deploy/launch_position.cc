@@ -1,4 +1,4 @@
-#include "deploy/launch_place.h"
+#include "deploy/launch_position.h"
 
 #include <fmt/format.h>
 
@@ -66,8 +66,9 @@ std::string as_directory_name(const std::string& text) {
   return name;
 }
 
-Result<void> read_launcher(const Environment& environment, const Launcher& launcher, Place& place) {
-  place.launcher = launcher.name;
+Result<void> read_launcher(const Environment& environment, const Launcher& launcher,
+                           LaunchPosition& position) {
+  position.launcher = launcher.name;
   const auto read = [&](const std::vector<const char*>& names, int& to,
                         bool required) -> Result<void> {
     const auto found = first_of(environment, names);
@@ -80,75 +81,75 @@ Result<void> read_launcher(const Environment& environment, const Launcher& launc
     to = *number;
     return {};
   };
-  if (auto done = read(launcher.rank, place.rank, true); !done) return done;
-  if (auto done = read(launcher.size, place.size, true); !done) return done;
-  if (auto done = read(launcher.local_rank, place.local_rank, false); !done) return done;
+  if (auto done = read(launcher.rank, position.rank, true); !done) return done;
+  if (auto done = read(launcher.size, position.size, true); !done) return done;
+  if (auto done = read(launcher.local_rank, position.local_rank, false); !done) return done;
   if (const auto run = first_of(environment, launcher.run)) {
-    place.run = as_directory_name(run->second);
-    place.unique = true;
+    position.run = as_directory_name(run->second);
+    position.unique = true;
   }
   return {};
 }
 
 // Reads the variables of Slurm about the job and its nodes, for any launcher in it.
-Result<void> read_job(const Environment& environment, Place& place) {
+Result<void> read_job(const Environment& environment, LaunchPosition& position) {
   const auto job = environment("SLURM_JOB_ID");
   if (!job) return {};
   const auto step = environment("SLURM_STEP_ID");
-  if (place.launcher == "Slurm" && !step && place.size > 1) {
+  if (position.launcher == "Slurm" && !step && position.size > 1) {
     return wrong(
         fmt::format("this is the batch script of a job of {} tasks; start all of them with: srun "
                     "mobula symmetric …",
-                    place.size));
+                    position.size));
   }
-  if (place.run.empty() && place.launcher == "Slurm") {
-    place.run = as_directory_name(fmt::format("{}.{}.{}", *job, step.value_or("batch"),
-                                              environment("SLURM_RESTART_COUNT").value_or("0")));
-    place.unique = true;
-  } else if (place.run.empty()) {
-    place.run = as_directory_name(*job);
+  if (position.run.empty() && position.launcher == "Slurm") {
+    position.run = as_directory_name(fmt::format("{}.{}.{}", *job, step.value_or("batch"),
+                                                 environment("SLURM_RESTART_COUNT").value_or("0")));
+    position.unique = true;
+  } else if (position.run.empty()) {
+    position.run = as_directory_name(*job);
   }
   const auto nodes = first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
   if (!nodes) return {};
   auto hosts = expand_hosts(nodes->second);
   if (!hosts) return hosts.error();
-  place.hosts = std::move(hosts).value();
+  position.hosts = std::move(hosts).value();
   return {};
 }
 
 }  // namespace
 
-Result<Place> place_of(const Environment& environment, const PlaceFlags& flags) {
-  Place place;
-  place.launcher = "none";
+Result<LaunchPosition> position_of(const Environment& environment, const PositionFlags& flags) {
+  LaunchPosition position;
+  position.launcher = "none";
   if (flags.rank.has_value() != flags.size.has_value()) {
     return wrong("--rank and --size go together");
   }
   if (flags.rank) {
-    place.launcher = "flags";
-    place.rank = *flags.rank;
-    place.size = *flags.size;
-    place.local_rank = flags.local_rank.value_or(0);
+    position.launcher = "flags";
+    position.rank = *flags.rank;
+    position.size = *flags.size;
+    position.local_rank = flags.local_rank.value_or(0);
   } else {
     for (const auto& launcher : launchers()) {
       if (!first_of(environment, launcher.rank)) continue;
-      if (auto read = read_launcher(environment, launcher, place); !read) return read.error();
+      if (auto read = read_launcher(environment, launcher, position); !read) return read.error();
       break;
     }
-    if (flags.local_rank) place.local_rank = *flags.local_rank;
+    if (flags.local_rank) position.local_rank = *flags.local_rank;
   }
-  if (auto read = read_job(environment, place); !read) return read.error();
-  if (place.size < 1 || place.rank >= place.size) {
+  if (auto read = read_job(environment, position); !read) return read.error();
+  if (position.size < 1 || position.rank >= position.size) {
     return wrong(fmt::format("rank {} of {}: ranks count from 0 and are fewer than the size",
-                             place.rank, place.size));
+                             position.rank, position.size));
   }
-  if (place.rank == 0 && place.local_rank != 0) {
+  if (position.rank == 0 && position.local_rank != 0) {
     return wrong(fmt::format("rank 0 has the local rank {}; it has 0, for the head runs there",
-                             place.local_rank));
+                             position.local_rank));
   }
-  if (!flags.run.empty()) place.run = as_directory_name(flags.run), place.unique = false;
-  if (place.run.empty() || place.run == "." || place.run == "..") place.run = "run";
-  return place;
+  if (!flags.run.empty()) position.run = as_directory_name(flags.run), position.unique = false;
+  if (position.run.empty() || position.run == "." || position.run == "..") position.run = "run";
+  return position;
 }
 
 Result<std::vector<std::string>> expand_hosts(std::string_view list) {

@@ -1,4 +1,4 @@
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 namespace mobula::internal::tune {
 
-Result<void> ExperimentPlace::check() const {
+Result<void> ExperimentLocation::check() const {
   constexpr std::size_t max_bytes = 200;
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 0x20 && c != '/' && c != 0x7f;
