@@ -279,15 +279,15 @@ class Creation {
       }
       ranks.push_back({member(rank), each.nccl_host, each.device, each.nccl_version});
     }
-    if (internal::ranks_on_one_gpu(ranks)) ask_for_sharing(ranks);
+    if (internal::ranks_on_one_gpu(ranks)) request_sharing(ranks);
     if (const auto objection = internal::objection_to_sharing(ranks))
       refuse_transport(objection->rank, objection->text);
   }
   // A member of an earlier release cannot reply: it does not share.
-  void ask_for_sharing(std::vector<internal::NcclRank>& ranks) const {
+  void request_sharing(std::vector<internal::NcclRank>& ranks) const {
     std::vector<ObjectRef<detail::CollectiveNccl>> refs;
     for (const auto& actor : actors_) {
-      refs.push_back(detail::ask<&detail::collective_nccl>(
+      refs.push_back(detail::call_on<&detail::collective_nccl>(
           actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
     }
     for (std::size_t rank = 0; rank < refs.size(); ++rank) {
