@@ -289,7 +289,7 @@ TEST_F(PullQueueTest, ReportsPendingPullsWithProgress) {
   EXPECT_EQ(all[0].began, began);
   EXPECT_EQ(all[1].key, object(9)) << "a pull that has its turn precedes a waiting pull";
   EXPECT_EQ(all[2].key, object(8));
-  EXPECT_EQ(all[2].wait, PullProgress::Wait::room);
+  EXPECT_EQ(all[2].wait, PullProgress::Wait::space);
   EXPECT_EQ(all[2].there_bytes, 0u);
   EXPECT_EQ(all[3].key, object(10));
   EXPECT_EQ(all[3].wait, PullProgress::Wait::turn);
