@@ -106,7 +106,7 @@ TEST_F(SimulatedGpuCheck, JoinsRanksOfOneHostWithNewerNccl) {
 }
 
 TEST_F(SimulatedGpuCheck, SharesGpuByNcclInCluster) {
-  start({"--only", "cluster nccl"}, "nccl=23007");
+  start({"--only", "cluster nccl"}, "memory=8589934592 nccl=23007");
   EXPECT_EQ(finish(), 0) << output_;
   EXPECT_EQ(verdict("cluster nccl"), "passed: ") << page();
   EXPECT_THAT(page(), HasSubstr("3 actors of one GPU, a tensor of 2097152 bytes by nccl"));

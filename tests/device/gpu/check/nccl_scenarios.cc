@@ -249,8 +249,7 @@ void share_gpu_by_nccl(bool brief) {
   const std::int64_t count = brief ? 10'007 : 1'000'003;
   {
     Sharers two{sharer(0.5), sharer(0.5)};
-    for (const std::int64_t bytes :
-         {std::int64_t{1}, std::int64_t{65'535}, a_mib + 1, largest / 4, largest})
+    for (const std::int64_t bytes : {a_mib / 2 - 1, a_mib + 1, largest / 4, largest})
       transfer(two, bytes);
     const auto group = group_of(two, "two");
     operate_in(two, group, 5);
@@ -265,7 +264,7 @@ void share_gpu_by_nccl(bool brief) {
   }
   {
     const Sharers three{sharer(0.3), sharer(0.3), sharer(0.3)};
-    for (const std::int64_t bytes : {std::int64_t{1}, a_mib + 1, largest}) transfer(three, bytes);
+    for (const std::int64_t bytes : {a_mib + 1, largest}) transfer(three, bytes);
     const auto group = group_of(three, "three");
     operate_in(three, group, count);
     destroy_collective_group(group);
@@ -284,7 +283,7 @@ void refuse_shared_gpu(bool brief) {
   std::string text = "the tensor arrived";
   try {
     (void)get(two[1].call<&Sharer::receive>(
-                  two[0].method<&Sharer::make>().options(by_nccl).remote(std::int64_t{8}, 1), 1),
+                  two[0].method<&Sharer::make>().options(by_nccl).remote(a_mib, 1), 1),
               seconds(30));
   } catch (const Error& error) {
     text = error.what();
