@@ -353,7 +353,7 @@ void LocalTensors::remember_block(const RefRecord& ref, const exchange::Elements
 
 std::shared_ptr<const void> LocalTensors::lease(ObjectId object,
                                                 std::shared_ptr<const void> elements, bool viewed) {
-  engine_.add_retain(object);
+  engine_.caller().add_retain(object);
   auto lease = std::make_shared<Lease>();
   lease->engine = shared_engine_;
   lease->left = left_;
@@ -495,10 +495,11 @@ bool LocalTensors::ready(Pull& pull) {
 }
 
 void LocalTensors::drop(const PullPtr& pull) {
-  for (const ObjectId each : std::exchange(pull->held, {})) engine_.add_release(each);
+  for (const ObjectId each : std::exchange(pull->held, {})) engine_.caller().add_release(each);
   if (pull->request == 0 || pulls_.erase(pull->request) == 0) return;
   if (pull->due > 0 && exchange_) exchange_->cancel(pull->request);
-  for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.add_unwant(each.object);
+  for (const RefRecord& each : std::exchange(pull->in_store, {}))
+    engine_.caller().add_unwant(each.object);
 }
 
 }  // namespace mobula::internal::client
