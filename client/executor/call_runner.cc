@@ -228,7 +228,8 @@ void CallRunner::take(std::vector<Command>& commands) {
   }
 }
 
-RanCall CallRunner::run_next(std::uint32_t group, client::ProcessEngine::Lock& lock) {
+std::optional<RanCall> CallRunner::run_next(std::uint32_t group,
+                                            client::ProcessEngine::Lock& lock) {
   Started started = queue(group).take_front();
   lock.unlock();
   if (labels_ && !started.run.call.form->beside) label_output(started.run);
@@ -236,9 +237,10 @@ RanCall CallRunner::run_next(std::uint32_t group, client::ProcessEngine::Lock& l
   ran.run = std::move(started.run);
   std::cout.flush();
   std::fflush(stdout);
-  if (ran.deferred) ran.deferred->user_code_returned();
+  const bool deferred = ran.deferred != nullptr;
+  if (deferred) std::exchange(ran.deferred, nullptr)->user_code_returned();
   lock.lock();
-  return ran;
+  return deferred ? std::nullopt : std::optional(std::move(ran));
 }
 
 // An actor's output always carries the name of its class.
@@ -340,11 +342,14 @@ detail::Outcome CallRunner::run_entry(const Started& started,
   } else if (streaming) {
     invocation.results = &items;
   }
+  if (!entry->is_untyped()) {
+    if (auto why = entry->mismatch(invocation)) return {.error = std::move(why)};
+  }
   detail::stages().pass(detail::Stage::started);
   detail::Outcome outcome =
       entry->is_untyped()
           ? run_untyped_call(started.run, *host_, started.context, invocation, arguments)
-          : entry->invoke(invocation);
+          : entry->invoker()(invocation);
   detail::stages().pass(detail::Stage::ended);
   if (constructs && !outcome.error) {
     actor_.object = std::move(created);

@@ -48,9 +48,9 @@ class CallRunner final : public client::StartedCalls {
   void take(std::vector<Command>& commands) override;
   // Calls of a concurrency group wait; CallGroups::no_group: those outside the actor's order.
   bool has_calls(std::uint32_t group) { return !queue(group).empty(); }
-  // Runs user code of the oldest waiting call without the lock. A call that is not deferred ends
-  // with finish(). Not in a step.
-  RanCall run_next(std::uint32_t group, client::ProcessEngine::Lock& lock);
+  // Runs user code of the oldest waiting call without the lock. The call ends with finish(). Empty
+  // if the call is deferred. Not in a step.
+  std::optional<RanCall> run_next(std::uint32_t group, client::ProcessEngine::Lock& lock);
   // Sends the reply. Returns true for a short call, whose reply may wait for the next one. Releases
   // the lock while refs are not held. Not in a step.
   bool finish(RanCall ran, client::ProcessEngine::Lock& lock);

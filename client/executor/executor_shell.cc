@@ -76,7 +76,22 @@ Result<void> ExecutorShell::start() {
   none.call.form.edit().job = assignment_.demand_class.job;
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
   runtime_options.root = make_context(none, record_of_process_);
-  exchange::ExchangeOptions& exchange = runtime_options.exchange;
+  runtime_options.exchange = exchange_options();
+  runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
+  detail::install_runtime(runtime_);
+  host_ = make_host();
+  runner_.open(host_, record_of_process_);
+
+  const auto held = engine_->lock();
+  Endpoint endpoint = engine_->endpoint();
+  endpoint.node = assignment_.node;
+  engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
+  engine_->open_callee();
+  return {};
+}
+
+exchange::ExchangeOptions ExecutorShell::exchange_options() {
+  exchange::ExchangeOptions exchange;
   exchange.self.process = assignment_.process;
   exchange.job = assignment_.demand_class.job;
   exchange.ticket = assignment_.ticket;
@@ -90,17 +105,7 @@ Result<void> ExecutorShell::start() {
     (void)engine_->loop().post([this, why] { be_replaced(why); });
   };
   exchange.gpus = gpus_of(assignment_, exchange.lost);
-  runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
-  detail::install_runtime(runtime_);
-  host_ = make_host();
-  runner_.open(host_, record_of_process_);
-
-  const auto held = engine_->lock();
-  Endpoint endpoint = engine_->endpoint();
-  endpoint.node = assignment_.node;
-  engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
-  engine_->open_callee();
-  return {};
+  return exchange;
 }
 
 // The handle that the creator of the actor has.
@@ -275,10 +280,10 @@ void ExecutorShell::serve(std::uint32_t group) {
       continue;
     }
     main_thread_runs_ |= is_main;
-    RanCall ran = runner_.run_next(group, lock);
+    auto ran = runner_.run_next(group, lock);
     if (is_main) main_thread_runs_ = false;
-    if (ran.deferred) continue;
-    const bool is_short = runner_.finish(std::move(ran), lock);
+    if (!ran) continue;
+    const bool is_short = runner_.finish(std::move(*ran), lock);
     if (is_lost_ && !callee().runs_calls()) leave(1, false);
     if (engine_->over_sockets() && runner_.has_calls(group)) engine_->attend(lock, !is_short);
   }

@@ -55,6 +55,7 @@ class ExecutorShell : client::EngineOwner {
   // Runs calls of one concurrency group, or those outside the actor's order (CallGroups::no_group).
   void serve(std::uint32_t group);
   DeferredCall::Host make_host();
+  exchange::ExchangeOptions exchange_options();
   void name_self(client::RuntimeOptions& options) const;
   void run_jobs(client::RunnerJobs& jobs, client::ProcessEngine::Lock& lock);
 
