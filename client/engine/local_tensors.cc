@@ -391,12 +391,10 @@ void LocalTensors::want_early() {
   engine_.tensors_changed();
 }
 
-void LocalTensors::completed(exchange::PullResult arrival) {
-  const auto held = engine_.lock();
-  const auto at = pulls_.find(arrival.request);
-  if (at == pulls_.end()) return;
-  Pull& pull = *at->second;
-  --pull.due;
+namespace {
+
+// The facts of the pull that do not depend on its outcome.
+TransferRecord take_record(exchange::PullResult& arrival) {
   TransferRecord record;
   record.object = arrival.object;
   record.path = arrival.path.value_or(DirectPath::store);
@@ -407,6 +405,18 @@ void LocalTensors::completed(exchange::PullResult arrival) {
   record.moved = arrival.moved;
   record.holder = arrival.holder;
   record.refusals = std::move(arrival.refusals);
+  return record;
+}
+
+}  // namespace
+
+void LocalTensors::completed(exchange::PullResult arrival) {
+  const auto held = engine_.lock();
+  const auto at = pulls_.find(arrival.request);
+  if (at == pulls_.end()) return;
+  Pull& pull = *at->second;
+  --pull.due;
+  TransferRecord record = take_record(arrival);
   if (auto* elements = std::get_if<exchange::Elements>(&arrival.outcome)) {
     record.size_bytes = static_cast<std::int64_t>(elements->bytes.size());
     record.in_place = elements->in_place;
