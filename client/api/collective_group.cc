@@ -60,10 +60,14 @@ template <auto F, class Argument>
 auto call_on(const std::shared_ptr<const Anchor>& actor, const Argument& argument) {
   using This = TaskEntry<F, false>;
   using Refs = typename This::Refs;
-  Anchors<1> results;
-  const OutgoingArguments<typename This::Parameters, const Argument&> arguments(argument);
-  call_actor(This::entry, actor, beside_request(), arguments.sources(), results);
-  return refs_from<Refs>(std::move(results));
+  OutgoingArguments<typename This::Parameters, const Argument&> arguments(argument);
+  const auto target = runtime();
+  const auto passed = arguments.passed_to(target);
+  ResultIds<Refs, 1> results;
+  require_submitted(target->call_actor(actor_call_of(This::entry, require_id(actor.get(), target),
+                                                     beside_request(), passed, results.span())),
+                    passed);
+  return results.adopt(target);
 }
 
 }  // namespace

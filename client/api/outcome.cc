@@ -1,5 +1,4 @@
-// Converts between exceptions of user code and error records. Executors run calls through
-// guarded().
+// Converts between exceptions of user code and error records.
 #include <cxxabi.h>
 
 #include <cstdlib>
@@ -126,6 +125,10 @@ Outcome outcome_by(const Body& body) {
 
 Outcome guarded(const Invocation& call, void (*body)(const Invocation&)) {
   return outcome_by([&] { body(call); });
+}
+
+Outcome outcome_of_exception() {
+  return outcome_by([] { throw; });
 }
 
 Outcome outcome_of(std::exception_ptr thrown) {

@@ -251,6 +251,13 @@ Prepared<CallRequest> prepare(const CallOptions& options) {
   return answered([&] { return std::make_shared<const CallRequest>(call_request(options)); });
 }
 
+Prepared<CallRequest> prepare(const CallOptions& options, std::string_view group) {
+  if (group.empty() || !options.concurrency_group.empty()) return prepare(options);
+  CallOptions completed = options;
+  completed.concurrency_group = group;
+  return prepare(completed);
+}
+
 Answer<NodeRequest> prepare(const InitOptions& options, bool joins) {
   return answered([&] { return node_request(options, joins); });
 }

@@ -58,11 +58,11 @@ RawId id_from_name(const std::string& path) {
   return {mix(mix_start, name), mix(mix(mix_start, "image"), name)};
 }
 
-Outcome refuse(std::string text) {
+ErrorRecord refusal(std::string text) {
   ErrorRecord record;
   record.kind = ErrorKind::invalid_request;
   record.message = std::move(text);
-  return {.error = std::move(record)};
+  return record;
 }
 
 }  // namespace
@@ -88,24 +88,29 @@ bool Entry::is_streaming() const {
   return description_ != nullptr && description_->items != nullptr;
 }
 
-Outcome Entry::invoke(const Invocation& call) const {
+std::optional<ErrorRecord> Entry::mismatch(const Invocation& call) const {
   if (call.arguments.size() != static_cast<std::size_t>(parameters_)) {
-    return refuse("calling " + std::string(name_) + " with " +
-                  std::to_string(call.arguments.size()) + " arguments: it has " +
-                  std::to_string(parameters_) +
-                  " parameters; caller and callee are not the same "
-                  "program");
+    return refusal("calling " + std::string(name_) + " with " +
+                   std::to_string(call.arguments.size()) + " arguments: it has " +
+                   std::to_string(parameters_) +
+                   " parameters; caller and callee are not the same "
+                   "program");
   }
   const bool fits = kind_ == EntryKind::constructor ? call.created != nullptr
                     : kind_ == EntryKind::method    ? call.self != nullptr && call.results
                                                     : call.results != nullptr;
-  if (!fits) return refuse("calling " + std::string(name_) + " as a different kind of entry");
+  if (!fits) return refusal("calling " + std::string(name_) + " as a different kind of entry");
+  return std::nullopt;
+}
+
+Outcome Entry::invoke(const Invocation& call) const {
+  if (auto why = mismatch(call)) return {.error = std::move(why)};
   return invoker_(call);
 }
 
 Outcome only_declared(std::string_view method) {
-  return refuse("calling " + std::string(method) +
-                ": this program has only its declaration (MOBULA_DECLARED_ONLY)");
+  return {.error = refusal("calling " + std::string(method) +
+                           ": this program has only its declaration (MOBULA_DECLARED_ONLY)")};
 }
 
 Registry::Registry() : table_(new Table) {}

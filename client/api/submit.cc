@@ -1,7 +1,6 @@
 #include <mobula/detail/submit.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <mobula/detail/describe.h>
@@ -13,78 +12,47 @@
 
 namespace mobula::detail {
 
+std::shared_ptr<Runtime> runtime_for(const Entry& entry, int num_returns) {
+  check_returns(num_returns, entry.results());
+  return runtime();
+}
+
+TaskSubmission task_of(const Entry& entry, const std::shared_ptr<const TaskRequest>& request,
+                       std::span<const Argument> arguments, std::span<RawId> results) {
+  return {.function = Registry::instance().key_of(entry),
+          .function_name = entry.name(),
+          .request = request,
+          .arguments = arguments,
+          .results = results,
+          .streaming = entry.is_streaming()};
+}
+
+ActorCall actor_call_of(const Entry& entry, RawId actor,
+                        const std::shared_ptr<const CallRequest>& request,
+                        std::span<const Argument> arguments, std::span<RawId> results) {
+  return {.actor = actor,
+          .method = Registry::instance().key_of(entry),
+          .entry = &entry,
+          .method_name = entry.name(),
+          .request = request,
+          .arguments = arguments,
+          .results = results};
+}
+
 namespace {
 
-// Arguments in the form of the runtime. Few calls have more than eight.
-class RuntimeArguments {
- public:
-  RuntimeArguments(const std::shared_ptr<Runtime>& runtime, std::span<const ArgumentSource> sources)
-      : sources_(sources) {
-    if (sources.size() > few_.size()) many_.resize(sources.size());
-    Argument* next = many_.empty() ? few_.data() : many_.data();
-    first_ = next;
-    for (const ArgumentSource& source : sources) {
-      *next++ = {
-          .value = source.value,
-          .object = source.ref == nullptr ? RawId{} : require_id(source.ref->get(), runtime)};
-    }
+void rethrow_failure(std::span<const Argument> arguments) {
+  for (const Argument& each : arguments) {
+    if (each.value != nullptr) each.value->rethrow_failure();
   }
-
-  std::span<const Argument> span() const { return {first_, sources_.size()}; }
-
-  // An exception of an argument's serializer precedes the error that the runtime made of it.
-  void rethrow_failure() const {
-    for (const ArgumentSource& source : sources_) {
-      if (source.value != nullptr) source.value->rethrow_failure();
-    }
-  }
-
- private:
-  std::span<const ArgumentSource> sources_;
-  std::array<Argument, 8> few_ = {};
-  std::vector<Argument> many_;
-  const Argument* first_ = nullptr;
-};
-
-// Space for the ids of a call's results. Few calls have more than four.
-class ResultIds {
- public:
-  explicit ResultIds(std::size_t count) : count_(count) {
-    if (count > few_.size()) many_.resize(count);
-  }
-  std::span<RawId> span() { return {many_.empty() ? few_.data() : many_.data(), count_}; }
-
-  void adopt(const std::shared_ptr<Runtime>& runtime,
-             std::span<std::shared_ptr<const Anchor>> results) {
-    const auto ids = span();
-    for (std::size_t i = 0; i < count_; ++i)
-      results[i] = Anchor::adopt(runtime, {RefKind::object, ids[i]});
-  }
-
- private:
-  std::size_t count_;
-  std::array<RawId, 4> few_ = {};
-  std::vector<RawId> many_;
-};
+}
 
 }  // namespace
 
-void submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& request,
-                 std::span<const ArgumentSource> arguments,
-                 std::span<std::shared_ptr<const Anchor>> results) {
-  check_returns(request->num_returns, entry.results());
-  const auto target = runtime();
-  const RuntimeArguments passed(target, arguments);
-  ResultIds ids(results.size());
-  const auto done = target->submit_task({.function = Registry::instance().key_of(entry),
-                                         .function_name = entry.name(),
-                                         .request = request,
-                                         .arguments = passed.span(),
-                                         .results = ids.span(),
-                                         .streaming = entry.is_streaming()});
-  if (done) passed.rethrow_failure();
+void require_submitted(const Done& done, std::span<const Argument> arguments) {
+  if (!done) return;
+  rethrow_failure(arguments);
   require(done);
-  ids.adopt(target, results);
 }
 
 namespace {
@@ -113,36 +81,15 @@ std::shared_ptr<const ActorRequest> on_one_thread(std::shared_ptr<const ActorReq
 
 std::shared_ptr<const Anchor> create_actor(const Entry& entry,
                                            const std::shared_ptr<const ActorRequest>& request,
-                                           std::span<const ArgumentSource> arguments) {
-  const auto target = runtime();
-  const RuntimeArguments passed(target, arguments);
+                                           const std::shared_ptr<Runtime>& runtime,
+                                           std::span<const Argument> arguments) {
   const bool asynchronous = is_asynchronous(entry.class_tag());
-  auto answer = target->create_actor({.constructor = Registry::instance().key_of(entry),
-                                      .class_name = entry.class_name(),
-                                      .request = asynchronous ? on_one_thread(request) : request,
-                                      .arguments = passed.span()});
-  if (!answer.ok()) passed.rethrow_failure();
-  return Anchor::adopt(target, {RefKind::actor, std::move(answer).take()});
-}
-
-void call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
-                const std::shared_ptr<const CallRequest>& request,
-                std::span<const ArgumentSource> arguments,
-                std::span<std::shared_ptr<const Anchor>> results) {
-  check_returns(request->num_returns, entry.results());
-  const auto target = runtime();
-  const RuntimeArguments passed(target, arguments);
-  ResultIds ids(results.size());
-  const auto done = target->call_actor({.actor = require_id(actor.get(), target),
-                                        .method = Registry::instance().key_of(entry),
-                                        .entry = &entry,
-                                        .method_name = entry.name(),
-                                        .request = request,
-                                        .arguments = passed.span(),
-                                        .results = ids.span()});
-  if (done) passed.rethrow_failure();
-  require(done);
-  ids.adopt(target, results);
+  auto answer = runtime->create_actor({.constructor = Registry::instance().key_of(entry),
+                                       .class_name = entry.class_name(),
+                                       .request = asynchronous ? on_one_thread(request) : request,
+                                       .arguments = arguments});
+  if (!answer.ok()) rethrow_failure(arguments);
+  return Anchor::adopt(runtime, {RefKind::actor, std::move(answer).take()});
 }
 
 std::string call_by_json(const std::string& name, const std::string& name_space,

@@ -109,7 +109,22 @@ struct KeptActor {
 struct Arguments {
   std::vector<Json> values;  // borrowed by `outgoing`, so never resized after that is filled
   std::vector<std::shared_ptr<const detail::Outgoing>> outgoing;
-  std::vector<detail::ArgumentSource> sources;
+  struct Source {
+    const detail::Outgoing* value = nullptr;  // null: a result
+    const Anchor* result = nullptr;
+  };
+  std::vector<Source> sources;
+
+  std::vector<detail::Argument> passed_to(const std::shared_ptr<detail::Runtime>& runtime) const {
+    std::vector<detail::Argument> passed;
+    for (const Source& each : sources) {
+      passed.push_back({.value = each.value,
+                        .object = each.value != nullptr
+                                      ? detail::RawId{}
+                                      : detail::require_id(each.result, runtime)});
+    }
+    return passed;
+  }
 };
 
 class Console {
@@ -155,13 +170,13 @@ class Console {
       if (given[i].contains("name")) {
         const auto source = named_result(given[i]["name"].get<std::string>(), type);
         if (!source) return wrong(source.error().text);
-        arguments.sources.push_back({.value = nullptr, .ref = *source});
+        arguments.sources.push_back({.value = nullptr, .result = (*source)->get()});
         continue;
       }
       arguments.values.push_back(given[i].value("json", Json()));
       auto value = value_of(arguments.values.back(), type);
       if (!value) return wrong(value.error().text);
-      arguments.sources.push_back({.value = value->get(), .ref = nullptr});
+      arguments.sources.push_back({.value = value->get(), .result = nullptr});
       arguments.outgoing.push_back(std::move(*value));
     }
     return arguments;
@@ -228,9 +243,14 @@ class Console {
     return guarded([&] {
       const auto prepared = detail::prepare(*options);
       if (!prepared.ok()) return refusal(prepared.error());
-      std::shared_ptr<const Anchor> result;
-      detail::submit_task(*(*callee)->entry, prepared.value(), arguments->sources, {&result, 1});
-      return keep(request, std::move(result), **callee);
+      const detail::Entry& entry = *(*callee)->entry;
+      const auto target = detail::runtime_for(entry, prepared.value()->num_returns);
+      const auto passed = arguments->passed_to(target);
+      detail::RawId result;
+      detail::require_submitted(
+          target->submit_task(detail::task_of(entry, prepared.value(), passed, {&result, 1})),
+          passed);
+      return keep(request, Anchor::adopt(target, {detail::RefKind::object, result}), **callee);
     });
   }
 
@@ -247,8 +267,9 @@ class Console {
       const auto prepared = detail::prepare(*options);
       if (!prepared.ok()) return refusal(prepared.error());
       const std::string name = request.value("as", std::string("_"));
-      auto anchor =
-          detail::create_actor(*(*constructor)->entry, prepared.value(), arguments->sources);
+      const auto target = detail::runtime();
+      auto anchor = detail::create_actor(*(*constructor)->entry, prepared.value(), target,
+                                         arguments->passed_to(target));
       const std::string id = detail::hex(anchor->ref().id);
       actors_[name] = {std::move(anchor), *constructor};
       return Json{{"ok", true}, {"name", name}, {"actor_id", id}};
@@ -277,10 +298,15 @@ class Console {
     return guarded([&] {
       const auto prepared = detail::prepare(*options);
       if (!prepared.ok()) return refusal(prepared.error());
-      std::shared_ptr<const Anchor> result;
-      detail::call_actor(*(*callee)->entry, (*actor)->anchor, prepared.value(), arguments->sources,
-                         {&result, 1});
-      return keep(request, std::move(result), **callee);
+      const auto target = detail::runtime_for(*(*callee)->entry, prepared.value()->num_returns);
+      const auto passed = arguments->passed_to(target);
+      detail::RawId result;
+      detail::require_submitted(
+          target->call_actor(detail::actor_call_of(
+              *(*callee)->entry, detail::require_id((*actor)->anchor.get(), target),
+              prepared.value(), passed, {&result, 1})),
+          passed);
+      return keep(request, Anchor::adopt(target, {detail::RefKind::object, result}), **callee);
     });
   }
 

@@ -12,29 +12,16 @@
 namespace mobula::internal::client {
 
 using executor::ArgumentsFetched;
-using executor::RunCall;
 using executor::RunningReports;
-
-std::shared_ptr<TaskContext> make_context(const RunCall& run,
-                                          std::shared_ptr<const detail::ContextRecord> of_process) {
-  auto context = make_pooled<TaskContext>();
-  context->job = run.call.form->job;
-  context->task = run.call.task;
-  context->attempt = run.call.attempt;
-  context->token = run.token;
-  context->of_process = std::move(of_process);
-  return context;
-}
 
 CalleeHalf::CalleeHalf(CalleeOptions options, StepEvents& events, const ClientCore& caller)
     : assignment_(std::move(options.assignment)),
-      of_process_(std::move(options.of_process)),
       recorder_(std::move(options.recorder)),
       events_(events),
       caller_(caller),
       callers_(assignment_.head_signing_key, assignment_.demand_class.job,
                !assignment_.actor.name.empty()) {
-  served_.resize(assignment_.actor.groups.size() + 2);
+  jobs_.resize(assignment_.actor.groups.size() + 2);
   ticket_clock_.received(assignment_.ticket, wall_clock_ms(), monotonic_now());
 }
 
@@ -44,10 +31,7 @@ void CalleeHalf::open() {
   open_ = true;
   events_.add(executor::Assigned{assignment_});
   for (const auto& message : std::exchange(early_messages_, {})) received_from_agent(message);
-  for (const auto& [caller, bytes] : std::exchange(early_calls_, {})) {
-    auto frame = decode<CallerFrame>(bytes);
-    if (frame) events_.add(executor::ReceivedFromCaller{caller, std::move(*frame)});
-  }
+  for (auto& call : std::exchange(early_calls_, {})) events_.add(std::move(call));
 }
 
 void CalleeHalf::received_from_agent(const AgentToProcess& message) {
@@ -77,8 +61,17 @@ void CalleeHalf::change_trust(const TrustChanged& trust) {
   }
 }
 
-void CalleeHalf::received_early(ProcessId caller, std::span<const std::byte> bytes) {
-  early_calls_.emplace_back(caller, std::vector(bytes.begin(), bytes.end()));
+Result<bool> CalleeHalf::read(ProcessId caller, RingReader& ring) {
+  while (true) {
+    const auto found = ring.read(record_);
+    if (!found || !*found) return found;
+    detail::stages().pass(detail::Stage::arrived);
+    auto frame = decode<CallerFrame>(record_);
+    if (!frame) continue;
+    frame_ = {caller, std::move(*frame)};
+    if (open_) return true;
+    early_calls_.push_back(std::move(frame_));
+  }
 }
 
 // The first message authenticates the caller with a ticket. From another machine the ticket must
@@ -140,6 +133,12 @@ std::shared_ptr<detail::Job> CalleeHalf::take_cancel_job(std::uint64_t token) {
 
 void CalleeHalf::step(Time now, executor::Event&& event, std::vector<executor::Command>& out) {
   step_recorded(core_, recorder_.get(), now, std::move(event), out);
+}
+
+void CalleeHalf::step_with_frame(Time now, std::vector<executor::Command>& out) {
+  executor::Event event(std::move(frame_));
+  const StepRecording<executor::ExecutorCore> recording(recorder_.get(), now, event, out);
+  core_.step(now, std::move(event), out);
 }
 
 std::optional<Time> CalleeHalf::next_deadline() const {
@@ -257,14 +256,13 @@ LocalTensors::PullPtr CalleeHalf::drop_fetched(std::uint64_t token) {
 
 // ---- running calls -----------------------------------------------------------------------------
 
-void CalleeHalf::carry_out(RunCall&& command) {
-  contexts_.insert(command.token, make_context(command, of_process_));
-  ahead_.begun(command.token);
+void CalleeHalf::call_started(std::shared_ptr<TaskContext> context, const CallForm& form,
+                              bool may_run_again) {
+  const std::uint64_t token = context->token;
+  if (!form.beside) note_running(form.name, context->task, may_run_again);
+  contexts_.insert(token, std::move(context));
+  ahead_.begun(token);
   fetches_due_ = true;
-  const bool beside = command.call.form->beside;
-  if (!beside) note_running(command);
-  auto& calls = to_run(command.group);
-  calls.push_back(std::move(command));
 }
 
 std::shared_ptr<TaskContext> CalleeHalf::carry_out(const executor::CancelRunning& command) {
@@ -292,11 +290,10 @@ FindActor CalleeHalf::name_question() const {
   return {0, actor.name, assignment_.name_space, actor.actor};
 }
 
-void CalleeHalf::note_running(const RunCall& run) {
-  const std::string& name = run.call.form->name;
-  if (running_.as_before(name, run.call.may_run_again)) return;
+void CalleeHalf::note_running(const std::string& name, TaskId task, bool may_run_again) {
+  if (running_.as_before(name, may_run_again)) return;
   const Time now = monotonic_now();
-  switch (running_.starts(name, run.call.task, run.call.may_run_again, now)) {
+  switch (running_.starts(name, task, may_run_again, now)) {
     case RunningReports::Say::nothing: break;
     case RunningReports::Say::now: running_changed_ = true; break;
     case RunningReports::Say::later: report_at_ = now + RunningReports::pause; break;

@@ -1,6 +1,7 @@
 // The half of a process that serves calls: the executor core and the state that its commands
-// change, such as arguments being fetched, calls that wait for a thread, and admitted callers. The
-// engine steps it, and carries out the commands that need a ring, a socket, or the loop.
+// change, such as arguments being fetched, contexts of running calls, and admitted callers. It
+// reads the rings of callers. The engine steps it, and carries out the commands that need a ring, a
+// socket, or the loop.
 // Thread: owner, under the engine's lock.
 // Not: I/O (ProcessEngine), the threads that run calls (ExecutorShell).
 #pragma once
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "base/block_pool.h"
-#include "base/queue.h"
 #include "base/table.h"
 #include "client/core/client_core.h"
 #include "client/engine/callers.h"
@@ -28,12 +28,9 @@
 #include "client/executor/core/running_reports.h"
 #include "protocol/recording/recorder.h"
 #include "protocol/tickets/ticket_clock.h"
+#include "transport/ring/ring.h"
 
 namespace mobula::internal::client {
-
-// Context of a call. `of_process` has the values that all calls of the process share.
-std::shared_ptr<TaskContext> make_context(const executor::RunCall& run,
-                                          std::shared_ptr<const detail::ContextRecord> of_process);
 
 // The end of a call whose reply must wait: until refs that user code keeps are held, and stored
 // refs in its results are exported.
@@ -54,8 +51,9 @@ class CalleeHalf {
   void open();
   bool is_open() const { return open_; }
   void received_from_agent(const AgentToProcess& message);
-  // A frame by ring before open().
-  void received_early(ProcessId caller, std::span<const std::byte> bytes);
+  // Reads the next frame of a caller from its ring. Returns false if the ring is empty. The frame
+  // is the input of the next step_with_frame(). Errors: corrupt, for the ring.
+  Result<bool> read(ProcessId caller, RingReader& ring);
   // Null: the connection is not admitted.
   const ProcessId* caller_of(PeerHandle peer) const { return callers_.find(peer); }
   // The first message of a connection. Errors: permission_denied with the reason.
@@ -70,7 +68,9 @@ class CalleeHalf {
   void call_returned(std::uint64_t token);
 
   // ---- deferred calls
-  RunnerJobs& jobs(std::uint32_t group) { return served(group).jobs; }
+  RunnerJobs& jobs(std::uint32_t group) {
+    return jobs_[std::min<std::size_t>(group, jobs_.size() - 1)];
+  }
   // Finishes the call once it is settled.
   void settle_later(UnsettledCall call) { unsettled_.push_back(std::move(call)); }
   // True: calls were settled, and events follow.
@@ -81,6 +81,7 @@ class CalleeHalf {
 
   // ---- steps
   void step(Time now, executor::Event&& event, std::vector<executor::Command>& out);
+  void step_with_frame(Time now, std::vector<executor::Command>& out);
   std::optional<Time> next_deadline() const;
   // Checks fetches and tensors after a change. Must follow the last event, because fetches are
   // checked against the state of the caller half.
@@ -89,7 +90,6 @@ class CalleeHalf {
 
   // ---- commands of the core
   void carry_out(executor::FetchArguments&& command);
-  void carry_out(executor::RunCall&& command);
   void carry_out(const executor::Evacuate& command);
   void carry_out(const executor::AwaitSubmitted& command);
   // Null: the call does not run any more.
@@ -105,8 +105,8 @@ class CalleeHalf {
   std::optional<RunningNow> take_running_report(Time now);
 
   // ---- threads that run calls
-  // Started calls of a concurrency group; CallGroups::no_group: those outside the actor's order.
-  Queue<executor::RunCall>& to_run(std::uint32_t group) { return served(group).calls; }
+  // A call waits for a thread. `form` is its form.
+  void call_started(std::shared_ptr<TaskContext> context, const CallForm& form, bool may_run_again);
   const std::shared_ptr<TaskContext>& context(std::uint64_t token) { return contexts_.at(token); }
   bool runs_calls() const { return !contexts_.empty(); }
   bool to_destroy() const { return to_destroy_; }
@@ -134,10 +134,9 @@ class CalleeHalf {
   std::uint64_t bytes_to_hold(const RefRecords& tensors) const;
   void add_results_held();
   void change_trust(const TrustChanged& trust);
-  void note_running(const executor::RunCall& run);
+  void note_running(const std::string& name, TaskId task, bool may_run_again);
 
   const AssignExecutor assignment_;
-  const std::shared_ptr<const detail::ContextRecord> of_process_;  // shared by all contexts
   const std::unique_ptr<Recorder> recorder_;
   StepEvents& events_;
   const ClientCore& caller_;
@@ -146,15 +145,10 @@ class CalleeHalf {
 
   bool open_ = false;
   std::vector<AgentToProcess> early_messages_;
-  std::vector<std::pair<ProcessId, std::vector<std::byte>>> early_calls_;
-  struct Served {
-    Queue<executor::RunCall> calls;
-    RunnerJobs jobs;
-  };
-  Served& served(std::uint32_t group) {
-    return served_[std::min<std::size_t>(group, served_.size() - 1)];
-  }
-  std::vector<Served> served_;  // by group, and calls outside the order last
+  std::vector<executor::ReceivedFromCaller> early_calls_;
+  executor::ReceivedFromCaller frame_;  // input of the next step_with_frame()
+  std::vector<std::byte> record_;       // member only to reuse its memory
+  std::vector<RunnerJobs> jobs_;        // by group, and those of calls outside the order last
   Table<std::uint64_t, std::shared_ptr<TaskContext>> contexts_;
   std::vector<UnsettledCall> unsettled_;
   Table<std::uint64_t, std::weak_ptr<detail::Job>> cancel_jobs_;  // of deferred calls

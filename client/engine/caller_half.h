@@ -1,6 +1,6 @@
 // The half of a process that submits calls: the client core, and the state that its commands leave
-// for the threads that wait, such as reserved memory and replies of the head. The engine steps it,
-// and carries out the commands that need a ring, a socket, or the loop.
+// for the threads that wait, such as reserved memory and replies of the head. The engine steps the
+// core, and carries out the commands that need a ring, a socket, or the loop.
 // Thread: owner, under the engine's lock.
 // Not: I/O and waits (ProcessEngine), tensors that this process holds (LocalTensors).
 #pragma once
@@ -30,16 +30,24 @@ class CallerHalf {
     if (recorder_) recorder_->flush();
   }
 
-  // ---- steps
-  void step(Time now, Event&& event, std::vector<Command>& out) {
-    step_recorded(core_, recorder_.get(), now, std::move(event), out);
-  }
+  Recorder* recorder() { return recorder_.get(); }  // null: none
+
   std::optional<Time> next_deadline() const { return core_.next_deadline(); }
   // Changes a count without a step. False if the change must be a step, because it has further
   // effects, or because a recording must contain it.
   bool counted(bool (ClientCore::*quietly)(ObjectId), ObjectId object) {
     const bool recorded = recorder_ && recorder_->recording();
     return !recorded && (core_.*quietly)(object);
+  }
+  // The engine takes the changes that must be steps with the running step or the next settle().
+  void add_retain(ObjectId object) {
+    if (!counted(&ClientCore::retain_quietly, object)) events_.add(RetainRef{object});
+  }
+  void add_release(ObjectId object) {
+    if (!counted(&ClientCore::release_quietly, object)) events_.add(ReleaseRef{object});
+  }
+  void add_unwant(ObjectId object) {
+    if (!counted(&ClientCore::unwant_quietly, object)) events_.add(UnwantObject{object});
   }
   ClientCore& core() { return core_; }
   const ClientCore& core() const { return core_; }

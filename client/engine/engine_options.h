@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "client/core/client_options.h"
+#include "client/executor/core/executor_commands.h"
 #include "mobula/detail/runtime.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/recording/recorder.h"
@@ -22,10 +24,20 @@ struct EngineOptions {
   Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
 };
 
+// Runs the calls that the executor core starts. Owner: outlives the engine.
+class StartedCalls {
+ public:
+  // Takes the calls among the commands of one step; the others stay. With the engine's lock held.
+  virtual void take(std::vector<executor::Command>& commands) = 0;
+
+ protected:
+  ~StartedCalls() = default;
+};
+
 // A process that serves calls.
 struct CalleeOptions {
   AssignExecutor assignment;
-  std::shared_ptr<const detail::ContextRecord> of_process;  // shared by the contexts of all calls
+  StartedCalls& runner;
   std::unique_ptr<Recorder> recorder{};  // recording of the executor core's inputs; null: none
 };
 

@@ -353,7 +353,7 @@ void LocalTensors::remember_block(const RefRecord& ref, const exchange::Elements
 
 std::shared_ptr<const void> LocalTensors::lease(ObjectId object,
                                                 std::shared_ptr<const void> elements, bool viewed) {
-  engine_.add_retain(object);
+  engine_.caller().add_retain(object);
   auto lease = std::make_shared<Lease>();
   lease->engine = shared_engine_;
   lease->left = left_;
@@ -391,12 +391,10 @@ void LocalTensors::want_early() {
   engine_.tensors_changed();
 }
 
-void LocalTensors::completed(exchange::PullResult arrival) {
-  const auto held = engine_.lock();
-  const auto at = pulls_.find(arrival.request);
-  if (at == pulls_.end()) return;
-  Pull& pull = *at->second;
-  --pull.due;
+namespace {
+
+// The facts of the pull that do not depend on its outcome.
+TransferRecord take_record(exchange::PullResult& arrival) {
   TransferRecord record;
   record.object = arrival.object;
   record.path = arrival.path.value_or(DirectPath::store);
@@ -407,6 +405,18 @@ void LocalTensors::completed(exchange::PullResult arrival) {
   record.moved = arrival.moved;
   record.holder = arrival.holder;
   record.refusals = std::move(arrival.refusals);
+  return record;
+}
+
+}  // namespace
+
+void LocalTensors::completed(exchange::PullResult arrival) {
+  const auto held = engine_.lock();
+  const auto at = pulls_.find(arrival.request);
+  if (at == pulls_.end()) return;
+  Pull& pull = *at->second;
+  --pull.due;
+  TransferRecord record = take_record(arrival);
   if (auto* elements = std::get_if<exchange::Elements>(&arrival.outcome)) {
     record.size_bytes = static_cast<std::int64_t>(elements->bytes.size());
     record.in_place = elements->in_place;
@@ -495,10 +505,11 @@ bool LocalTensors::ready(Pull& pull) {
 }
 
 void LocalTensors::drop(const PullPtr& pull) {
-  for (const ObjectId each : std::exchange(pull->held, {})) engine_.add_release(each);
+  for (const ObjectId each : std::exchange(pull->held, {})) engine_.caller().add_release(each);
   if (pull->request == 0 || pulls_.erase(pull->request) == 0) return;
   if (pull->due > 0 && exchange_) exchange_->cancel(pull->request);
-  for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.add_unwant(each.object);
+  for (const RefRecord& each : std::exchange(pull->in_store, {}))
+    engine_.caller().add_unwant(each.object);
 }
 
 }  // namespace mobula::internal::client

@@ -107,7 +107,7 @@ void LocalTensors::take_from_store(Pull& pull, const RefRecord& ref) {
   record.failed = true;
   record.refusals.push_back("store: " + why);
   note(std::move(record));
-  engine_.add_unwant(ref.object);
+  engine_.caller().add_unwant(ref.object);
 }
 
 }  // namespace mobula::internal::client

@@ -27,6 +27,7 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineOwner& owner,
       sockets_(std::move(sockets)),
       endpoint_(sockets_->endpoint()),
       caller_(options_.core, events_),
+      runner_(callee ? &callee->runner : nullptr),
       callee_(callee ? std::make_unique<CalleeHalf>(std::move(*callee), events_, caller_.core())
                      : nullptr),
       ticket_(options_.ticket),
@@ -182,7 +183,6 @@ void ProcessEngine::end_step() {
     callee_->check();
   }
   commands_.clear();
-  callee_commands_.clear();
   stepping_ = false;
   bool flushes = caller_stepped_ && (ring_time_.want(core().next_deadline()) || something_waits());
   // A blocked call sends no message until it releases its CPU, so the timer must be updated.
@@ -191,10 +191,16 @@ void ProcessEngine::end_step() {
   if (leave_) owner_.leave(*std::exchange(leave_, std::nullopt));
 }
 
+// Calls to executors with a ring leave first: the ring links take them from the commands.
 void ProcessEngine::take(Event&& event) {
   caller_stepped_ = true;
   commands_.clear();
-  caller_.step(clock_.now(), std::move(event), commands_);
+  {
+    const Time now = clock_.now();
+    const StepRecording<ClientCore> recording(caller_.recorder(), now, event, commands_);
+    core().step(now, std::move(event), commands_);
+  }
+  rings_.send(commands_);
   carry_out(commands_);
 }
 
@@ -209,15 +215,6 @@ void ProcessEngine::want(ObjectId object) {
 }
 void ProcessEngine::unwant(ObjectId object) {
   if (!caller_.counted(&ClientCore::unwant_quietly, object)) step(UnwantObject{object});
-}
-void ProcessEngine::add_retain(ObjectId object) {
-  if (!caller_.counted(&ClientCore::retain_quietly, object)) events_.add(RetainRef{object});
-}
-void ProcessEngine::add_release(ObjectId object) {
-  if (!caller_.counted(&ClientCore::release_quietly, object)) events_.add(ReleaseRef{object});
-}
-void ProcessEngine::add_unwant(ObjectId object) {
-  if (!caller_.counted(&ClientCore::unwant_quietly, object)) events_.add(UnwantObject{object});
 }
 
 void ProcessEngine::use_tensors(LocalTensors* tensors) {
@@ -245,7 +242,7 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     if (auto* agent = std::get_if<SendToAgent>(&command)) {
       outbox_.emplace_back(std::move(agent->message));
     } else if (auto* stream = std::get_if<SendToExecutor>(&command)) {
-      tell_executor(stream->executor, std::move(stream->frame));
+      if (!stream->executor.empty()) tell_executor(stream->executor, std::move(stream->frame));
     } else if (auto* open = std::get_if<OpenStream>(&command)) {
       endpoints_.insert_or_assign(open->executor.process, std::move(open->executor));
     } else if (auto* close = std::get_if<CloseStream>(&command)) {

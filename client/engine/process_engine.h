@@ -71,9 +71,6 @@ class ProcessEngine {
   void step(executor::Event event);
   // Adds an event, which the running step or the next settle() takes.
   void add(Event event) { events_.add(std::move(event)); }
-  void add_retain(ObjectId object);
-  void add_release(ObjectId object);
-  void add_unwant(ObjectId object);
   // Takes all added events. Not in a step.
   void settle() {
     if (events_.empty()) return;
@@ -186,7 +183,7 @@ class ProcessEngine {
   void carry_out(std::vector<executor::Command>& commands);
   void send_to_caller(const executor::SendToCaller& command);
   void drop_call(std::uint64_t token);
-  void ring_message(ProcessId caller, std::span<const std::byte> bytes);
+  bool read_calls(ProcessId caller, RingReader& ring);
   void caller_message(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void greet(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void reject_peer(PeerHandle peer, const std::string& why);
@@ -251,6 +248,7 @@ class ProcessEngine {
   CondVar changed_;  // followers wait for an object, an answer, or budget
   StepEvents events_;
   CallerHalf caller_;
+  StartedCalls* const runner_;                // null in a driver
   const std::unique_ptr<CalleeHalf> callee_;  // null in a driver
   BatchClock clock_;
   std::string ticket_;

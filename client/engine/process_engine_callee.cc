@@ -32,13 +32,18 @@ void ProcessEngine::check_unsettled() {
   if (callee_->check_unsettled()) settle();
 }
 
-// By ring: one frame at a time.
-void ProcessEngine::ring_message(ProcessId caller, std::span<const std::byte> bytes) {
-  ++calls_received_;
-  detail::stages().pass(detail::Stage::arrived);
-  if (!callee_->is_open()) return callee_->received_early(caller, bytes);
-  auto frame = decode<CallerFrame>(bytes);
-  if (frame) step(executor::ReceivedFromCaller{caller, std::move(*frame)});
+// By ring: one frame per step. False: the ring is corrupted.
+bool ProcessEngine::read_calls(ProcessId caller, RingReader& ring) {
+  while (true) {
+    const auto found = callee_->read(caller, ring);
+    if (!found || !*found) return found.ok();
+    ++calls_received_;
+    settle();
+    begin_step();
+    callee_->step_with_frame(clock_.now(), callee_commands_);
+    carry_out(callee_commands_);
+    end_step();
+  }
 }
 
 // By an accepted connection.
@@ -76,14 +81,14 @@ void ProcessEngine::step(executor::Event event) {
 }
 
 void ProcessEngine::take(executor::Event&& event) {
-  callee_stepped_ = true;
-  callee_commands_.clear();
   callee_->step(clock_.now(), std::move(event), callee_commands_);
   carry_out(callee_commands_);
-  if (auto report = callee_->take_running_report(clock_.now())) tell_agent(std::move(*report));
 }
 
+// The runner takes the calls first.
 void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
+  callee_stepped_ = true;
+  runner_->take(commands);
   for (auto& command : commands) {
     if (auto* frame = std::get_if<executor::SendToCaller>(&command)) {
       send_to_caller(*frame);
@@ -91,10 +96,8 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
       tell_agent(std::move(agent->message));
     } else if (auto* fetch = std::get_if<executor::FetchArguments>(&command)) {
       callee_->carry_out(std::move(*fetch));
-    } else if (auto* run = std::get_if<executor::RunCall>(&command)) {
-      const bool beside = run->call.form->beside;
-      callee_->carry_out(std::move(*run));
-      if (beside) owner_.beside_call_queued();
+    } else if (const auto* run = std::get_if<executor::RunCall>(&command)) {
+      if (run->group == executor::CallGroups::no_group) owner_.beside_call_queued();
       notify();
     } else if (const auto* drop = std::get_if<executor::DropCall>(&command)) {
       drop_call(drop->token);
@@ -121,6 +124,8 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
       leave_ = *leaves;
     }
   }
+  commands.clear();
+  if (auto report = callee_->take_running_report(clock_.now())) tell_agent(std::move(*report));
 }
 
 // By ring, or by the connection of a caller that has none.

@@ -17,15 +17,11 @@ constexpr Duration unled = 1ms;
 
 // ---- rings -------------------------------------------------------------------------------------
 
-// Sends by ring to executors of this node that have one. Frames to an executor that may get a ring
-// wait for it.
+// For frames that the ring links did not take from the commands. Frames to an executor that may get
+// a ring wait for it.
 void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   if (rings_.calls(executor)) {
-    const Bytes& bytes = encode_frame_(frame);
-    detail::stages().pass(detail::Stage::written);
-    const bool sent = rings_.call(executor, bytes);
-    detail::stages().pass(detail::Stage::sent);
-    if (sent) return;
+    if (rings_.call(executor, encode_frame_(frame))) return;
     broken({*rings_.close_calls_to(executor)});
   }
   const Endpoint& endpoint = endpoints_.at(executor);
@@ -149,8 +145,8 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
     if (frame) step(ReceivedFromExecutor{executor, std::move(*frame)});
   };
   if (callee_) {
-    hearer.on_caller_message = [this](ProcessId caller, std::span<const std::byte> bytes) {
-      ring_message(caller, bytes);
+    hearer.read_calls = [this](ProcessId caller, RingReader& ring) {
+      return read_calls(caller, ring);
     };
   }
   return hearer;

@@ -227,17 +227,10 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
   return std::nullopt;
 }
 
-Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
-  Puts puts;
-  if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts))
-    return *failed;
+// All but the arguments of the constructor. With the engine's lock held.
+ActorSpec ProcessRuntime::spec_of(const detail::ActorCreation& creation) {
   const auto& request = *creation.request;
-  auto lock = engine_->lock();
-  if (puts.bytes == 0) {
-    if (auto failed = wait_for_budget(lock, request.block_on_limit)) return *failed;
-  }
-  SubmitActor event;
-  ActorSpec& spec = event.spec;
+  ActorSpec spec;
   spec.actor = new_id<ActorId>("actor");
   spec.job = options_.job;
   spec.owner = engine_->core().options().process;
@@ -265,10 +258,24 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   form.types = creation.types;
   constructor.form = std::move(form);
   constructor.caller_node = engine_->core().node();
-  constructor.arguments = arguments_of(lock, creation.arguments, puts);
+  return spec;
+}
+
+Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
+  Puts puts;
+  if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts))
+    return *failed;
+  const auto& request = *creation.request;
+  auto lock = engine_->lock();
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_budget(lock, request.block_on_limit)) return *failed;
+  }
+  SubmitActor event;
+  event.spec = spec_of(creation);
+  event.spec.constructor.arguments = arguments_of(lock, creation.arguments, puts);
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   event.stored_bytes = puts.bytes;
-  const ActorId actor = spec.actor;
+  const ActorId actor = event.spec.actor;
   if (request.get_if_exists) engine_->caller().expect_found(actor);
   engine_->step(std::move(event));
   submitted(puts);

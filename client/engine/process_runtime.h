@@ -155,6 +155,7 @@ class ProcessRuntime final : public detail::Runtime,
                             const detail::GetRequest& request, Pulls& pulls,
                             const std::function<detail::Done()>& values_settled);
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
+  ActorSpec spec_of(const detail::ActorCreation& creation);
   CallForm form_of(CallKind kind, const detail::FunctionKey& function,
                    std::size_t num_returns) const;
 

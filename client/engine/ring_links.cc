@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "mobula/detail/stages.h"
 #include "protocol/codec/msgpack_stream.h"
 
 namespace mobula::internal::client {
@@ -71,9 +72,16 @@ std::vector<OpenRingReply> RingLinks::collect_all(const Hearer& hearer) {
 }
 
 bool RingLinks::read(Link& link, const Hearer& hearer) {
-  const ProcessId peer = link.opened.peer;
-  const auto& said = link.opened.calls ? hearer.on_executor_message : hearer.on_caller_message;
   if (!link.waiting.empty()) send_waiting(link);
+  const bool intact = link.opened.calls
+                          ? read_replies(link, hearer)
+                          : !hearer.read_calls || hearer.read_calls(link.opened.peer, link.reader);
+  if (!intact) return false;
+  if (link.reader.take_hunger()) link.peer.ring(link.opened.peer_index);
+  return !link.writer.broken();
+}
+
+bool RingLinks::read_replies(Link& link, const Hearer& hearer) {
   for (;;) {
     // A hearer may call this function again.
     std::vector<std::byte> record = std::exchange(record_, {});
@@ -81,14 +89,28 @@ bool RingLinks::read(Link& link, const Hearer& hearer) {
     if (!found) return false;
     if (!*found) {
       record_ = std::move(record);
-      break;
+      return true;
     }
     link.used = true;
-    if (said) said(peer, record);
+    hearer.on_executor_message(link.opened.peer, record);
     record_ = std::move(record);
   }
-  if (link.reader.take_hunger()) link.peer.ring(link.opened.peer_index);
-  return !link.writer.broken();
+}
+
+void RingLinks::send(std::vector<Command>& commands) {
+  if (out_.empty()) return;
+  for (auto& command : commands) {
+    if (std::holds_alternative<CloseStream>(command)) return;
+    auto* call = std::get_if<SendToExecutor>(&command);
+    if (call == nullptr) continue;
+    const auto at = out_.find(call->executor);
+    if (at == out_.end()) continue;
+    const Bytes& bytes = encode_frame_(call->frame);
+    detail::stages().pass(detail::Stage::written);
+    const bool sent = write(at->second, bytes);
+    detail::stages().pass(detail::Stage::sent);
+    if (sent) call->executor = {};
+  }
 }
 
 bool RingLinks::call(ProcessId executor, std::span<const std::byte> frame) {
@@ -101,8 +123,11 @@ bool RingLinks::reply(ProcessId caller, std::span<const std::byte> frame) {
 
 bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const std::byte> frame) {
   const auto at = links.find(peer);
-  if (at == links.end()) return false;
-  Link& link = *at->second;
+  return at != links.end() && write(at->second, frame);
+}
+
+bool RingLinks::write(const std::shared_ptr<Link>& to, std::span<const std::byte> frame) {
+  Link& link = *to;
   link.used = true;
   const std::size_t written = link.waiting.empty() ? link.writer.write(frame) : 0;
   if (written < frame.size()) {
@@ -114,7 +139,7 @@ bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const
     send_waiting(link);
     link.peer.ring(link.opened.peer_index);  // the peer is behind, and space is free after it reads
   } else {
-    ring_deferred(at->second);
+    ring_deferred(to);
   }
   return !link.writer.broken();
 }

@@ -1,6 +1,5 @@
 // The rings between one process and others on its node, in both directions: processes of its job,
-// actors with a name, and callers of such an actor. It handles frames as opaque bytes, and owns the
-// process's doorbell.
+// actors with a name, and callers of such an actor. Owns the process's doorbell.
 // Thread: owner, under the owner's lock.
 // Not: waiting at the doorbell, which is the owner's task.
 #pragma once
@@ -18,6 +17,8 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/result.h"
+#include "client/core/client_commands.h"
+#include "protocol/codec/encoder.h"
 #include "protocol/messages/agent_to_process.h"
 #include "transport/ring/doorbell.h"
 #include "transport/ring/ring.h"
@@ -32,7 +33,8 @@ class RingLinks {
 
   struct Hearer {
     std::function<void(ProcessId executor, std::span<const std::byte>)> on_executor_message;
-    std::function<void(ProcessId caller, std::span<const std::byte>)> on_caller_message;
+    // Reads the ring until it is empty. Returns false if the ring is corrupted.
+    std::function<bool(ProcessId caller, RingReader&)> read_calls;
   };
 
   // Installs the process's doorbell, and replaces one of an earlier agent. Without a doorbell no
@@ -48,14 +50,18 @@ class RingLinks {
   bool calls_any() const { return !out_.empty(); }
   bool calls(ProcessId executor) const { return out_.contains(executor); }
 
+  // Sends the calls among the commands of one step to executors that have a ring, up to the first
+  // stream that the step closes. A command that was sent loses its executor. The others stay.
+  void send(std::vector<Command>& commands);
+
   // Delivers records of the rings that were rung, oldest first within each ring. Returns the pairs
   // that a peer has corrupted, which are closed.
   std::vector<OpenRingReply> collect(const Hearer& hearer);
   // The same for all rings, rung or not.
   std::vector<OpenRingReply> collect_all(const Hearer& hearer);
 
-  // Send to an executor or to a caller. False: no ring exists, or its reader has corrupted it. A
-  // peer in a coalesced wake-up is not woken before flush_deferred_wakes().
+  // Send one frame to an executor or to a caller. False: no ring exists, or its reader has
+  // corrupted it. A peer in a coalesced wake-up is not woken before flush_deferred_wakes().
   bool call(ProcessId executor, std::span<const std::byte> frame);
   bool reply(ProcessId caller, std::span<const std::byte> frame);
 
@@ -88,9 +94,11 @@ class RingLinks {
 
   void ring_deferred(const std::shared_ptr<Link>& link);
   bool send(const LinkByProcess& links, ProcessId peer, std::span<const std::byte> frame);
+  bool write(const std::shared_ptr<Link>& link, std::span<const std::byte> frame);
   static void send_waiting(Link& link);
   // False if the pair is corrupted.
   bool read(Link& link, const Hearer& hearer);
+  bool read_replies(Link& link, const Hearer& hearer);
   void forget(const Link& link);
 
   std::shared_ptr<Doorbell> doorbell_;
@@ -100,6 +108,7 @@ class RingLinks {
   std::map<std::uint32_t, std::shared_ptr<Link>> by_index_;
   std::vector<std::shared_ptr<Link>> napping_;
   std::vector<std::byte> record_;
+  Encoder encode_frame_;  // member only to reuse its memory
 };
 
 }  // namespace mobula::internal::client

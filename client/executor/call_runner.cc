@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
+#include <iostream>
 
 #include "base/log.h"
 #include "base/model/tensor_refs.h"
@@ -23,6 +25,9 @@ namespace {
 using client::error_value_of;
 using client::HandedOver;
 using client::make_error;
+
+// The reply of a call this short may wait for the reply of the next call.
+constexpr Duration answers_gather_below = 50us;
 
 // Receives the results of one call and stores them for their owner, or defers the call.
 class CallResults final : public detail::ResultSink {
@@ -187,33 +192,79 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
   return record;
 }
 
-RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
-                 const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
+std::shared_ptr<client::TaskContext> make_context(
+    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process) {
+  auto context = make_pooled<client::TaskContext>();
+  context->job = run.call.form->job;
+  context->task = run.call.task;
+  context->attempt = run.call.attempt;
+  context->token = run.token;
+  context->of_process = std::move(of_process);
+  return context;
+}
+
+// ---- running -----------------------------------------------------------------------------------
+
+// Concurrent calls have no label.
+CallRunner::CallRunner(const AssignExecutor& assignment)
+    : class_name_(assignment.actor.class_name),
+      labels_(assignment.actor.actor.empty() || assignment.actor.max_concurrency == 1),
+      queues_(assignment.actor.groups.size() + 2) {}
+
+void CallRunner::open(const DeferredCall::Host& host,
+                      std::shared_ptr<const detail::ContextRecord> of_process) {
+  host_ = &host;
+  of_process_ = std::move(of_process);
+}
+
+void CallRunner::take(std::vector<Command>& commands) {
+  for (auto& command : commands) {
+    auto* run = std::get_if<RunCall>(&command);
+    if (run == nullptr) continue;
+    auto context = make_context(*run, of_process_);
+    host_->runtime->engine().callee()->call_started(context, *run->call.form,
+                                                    run->call.may_run_again);
+    queue(run->group).push_back({std::move(*run), std::move(context)});
+  }
+}
+
+std::optional<RanCall> CallRunner::run_next(std::uint32_t group,
+                                            client::ProcessEngine::Lock& lock) {
+  Started started = queue(group).take_front();
+  lock.unlock();
+  if (labels_ && !started.run.call.form->beside) label_output(started.run);
+  RanCall ran = run_call(started);
+  ran.run = std::move(started.run);
+  std::cout.flush();
+  std::fflush(stdout);
+  const bool deferred = ran.deferred != nullptr;
+  if (deferred) std::exchange(ran.deferred, nullptr)->user_code_returned();
+  lock.lock();
+  return deferred ? std::nullopt : std::optional(std::move(ran));
+}
+
+// An actor's output always carries the name of its class.
+void CallRunner::label_output(const RunCall& run) {
+  const auto& name = class_name_.empty() ? run.call.form->name : class_name_;
+  label_.runs(host_->runtime->engine().core().options().process, name, run.call.task,
+              monotonic_now());
+}
+
+RanCall CallRunner::run_call(const Started& started) {
+  const RunCall& run = started.run;
   RanCall ran;
-  const auto& runtime = host.runtime;
+  const auto& runtime = host_->runtime;
   auto& engine = runtime->engine();
-  ItemProducer items(*runtime, run, context);
-  const bool streaming = run.call.form->stream.window != 0;
   detail::Outcome outcome;
   const Time began = monotonic_now();
   const auto defer = [&] {
-    return make_pooled<DeferredCall>(host, run, context, ran.reachable, began);
+    return make_pooled<DeferredCall>(*host_, run, started.context, ran.reachable, began);
   };
   const CallResults::MakeDeferred make_deferred = std::ref(defer);
   CallResults results(runtime->values(), run, make_deferred);
   {
-    PooledVector<detail::StoredValue> arguments;
-    if (run.call.form->tensors.direct) {
-      // Starts the exchange, so that readers can map tensors that the call makes. If GPUs would
-      // have to be opened first, it is not started: the tensors are then copied, which costs less
-      // than a GPU context that the call may not need.
-      auto lock = engine.lock();
-      if (!runtime->tensors().would_open_devices()) {
-        if (auto prepared = runtime->tensors().prepare(); !prepared) {
-          log_warn("tensors are not shared with other processes: {}", prepared.error().text);
-        }
-      }
-    }
+    Arguments arguments;
+    if (run.call.form->tensors.direct) share_tensors();
     if (!run.call.arguments->empty()) {
       auto lock = engine.lock();
       ran.reachable = reachable(run.call, engine);
@@ -225,50 +276,10 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
     }
     const auto broken =
         std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
-    const bool by_json = run.call.form->types == json_types && actor.class_tag != nullptr;
-    const Callee callee = by_json ? Callee() : callee_of(*run.call.form, actor.class_tag);
-    const auto* entry = callee.entry;
     if (broken != arguments.end()) {
       outcome.error = *broken->error;
-    } else if (by_json) {
-      const client::ContextScope scope(context);
-      detail::Invocation invocation;
-      invocation.self = actor.object.get();
-      invocation.arguments = arguments;
-      invocation.results = &results;
-      outcome = run_json_call(*run.call.form, actor.class_tag, invocation);
-    } else if (entry == nullptr) {
-      outcome.error = callee.error;
-    } else if (entry->kind() == detail::EntryKind::method &&
-               entry->class_tag() != actor.class_tag) {
-      outcome.error = make_error(
-          detail::ErrorKind::invalid_request,
-          run.call.form->name + " is a method of another class than the class of this actor");
-    } else if (!entry->is_untyped() && entry->is_streaming() != streaming) {
-      outcome.error = make_error(
-          detail::ErrorKind::invalid_request,
-          run.call.form->name + (streaming ? " has one result, and the caller expects a stream"
-                                           : " gives a stream, and the caller expects one result"));
     } else {
-      const client::ContextScope scope(context);
-      detail::Invocation invocation;
-      invocation.self = actor.object.get();
-      invocation.arguments = arguments;
-      const bool constructs = run.call.form->kind == CallKind::construct_actor;
-      std::shared_ptr<void> created;
-      if (constructs) {
-        invocation.created = &created;
-      } else {
-        invocation.results = streaming ? static_cast<detail::ResultSink*>(&items) : &results;
-      }
-      detail::stages().pass(detail::Stage::started);
-      outcome = entry->is_untyped() ? run_untyped_call(run, host, context, invocation, arguments)
-                                    : entry->invoke(invocation);
-      detail::stages().pass(detail::Stage::ended);
-      if (constructs && !outcome.error) {
-        actor.object = std::move(created);
-        actor.class_tag = entry->class_tag();
-      }
+      outcome = run_entry(started, arguments, results);
     }
   }
   ran.deferred = std::move(results.deferred());
@@ -278,9 +289,82 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
     return ran;
   }
   results.results().run_time = monotonic_now() - began;
-  ran.finished = finished_call(run, host.node, engine, *context, std::move(outcome),
+  ran.finished = finished_call(run, host_->node, engine, *started.context, std::move(outcome),
                                std::move(results.results()));
   return ran;
+}
+
+// Starts the exchange, so that readers can map tensors that the call makes. If GPUs would have to
+// be opened first, it is not started: the tensors are then copied, which costs less than a GPU
+// context that the call may not need.
+void CallRunner::share_tensors() {
+  auto lock = host_->runtime->engine().lock();
+  auto& tensors = host_->runtime->tensors();
+  if (tensors.would_open_devices()) return;
+  if (auto prepared = tensors.prepare(); !prepared) {
+    log_warn("tensors are not shared with other processes: {}", prepared.error().text);
+  }
+}
+
+detail::Outcome CallRunner::run_entry(const Started& started,
+                                      std::span<detail::StoredValue> arguments,
+                                      detail::ResultSink& results) {
+  const CallForm& form = *started.run.call.form;
+  const bool streaming = form.stream.window != 0;
+  detail::Invocation invocation;
+  invocation.self = actor_.object.get();
+  invocation.arguments = arguments;
+  invocation.results = &results;
+  const client::ContextScope scope(started.context);
+  if (form.types == json_types && actor_.class_tag != nullptr)
+    return run_json_call(form, actor_.class_tag, invocation);
+  Callee callee = callee_of(form, actor_.class_tag);
+  const auto* entry = callee.entry;
+  if (entry == nullptr) return {.error = std::move(callee.error)};
+  if (entry->kind() == detail::EntryKind::method && entry->class_tag() != actor_.class_tag) {
+    return {.error = make_error(
+                detail::ErrorKind::invalid_request,
+                form.name + " is a method of another class than the class of this actor")};
+  }
+  if (!entry->is_untyped() && entry->is_streaming() != streaming) {
+    return {.error = make_error(detail::ErrorKind::invalid_request,
+                                form.name + (streaming ? " has one result, and the caller expects "
+                                                         "a stream"
+                                                       : " gives a stream, and the caller expects "
+                                                         "one result"))};
+  }
+  const bool constructs = form.kind == CallKind::construct_actor;
+  std::shared_ptr<void> created;
+  ItemProducer items(*host_->runtime, started.run, started.context);
+  if (constructs) {
+    invocation.results = nullptr;
+    invocation.created = &created;
+  } else if (streaming) {
+    invocation.results = &items;
+  }
+  if (!entry->is_untyped()) {
+    if (auto why = entry->mismatch(invocation)) return {.error = std::move(why)};
+  }
+  detail::stages().pass(detail::Stage::started);
+  detail::Outcome outcome =
+      entry->is_untyped()
+          ? run_untyped_call(started.run, *host_, started.context, invocation, arguments)
+          : entry->invoker()(invocation);
+  detail::stages().pass(detail::Stage::ended);
+  if (constructs && !outcome.error) {
+    actor_.object = std::move(created);
+    actor_.class_tag = entry->class_tag();
+  }
+  return outcome;
+}
+
+bool CallRunner::finish(RanCall ran, client::ProcessEngine::Lock& lock) {
+  auto& runtime = *host_->runtime;
+  auto arguments = release_arguments(ran.run.token, std::move(ran.reachable), runtime, lock);
+  settle_call(ran.finished, ran.run, runtime, std::move(arguments), lock);
+  const bool is_short = ran.finished.run_time < answers_gather_below;
+  runtime.engine().finish_call(std::move(ran.finished));
+  return is_short;
 }
 
 CallFinished finished_call(const RunCall& run, const std::string& node,

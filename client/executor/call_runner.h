@@ -1,17 +1,25 @@
-// Runs one call of user code: decodes its arguments, and stores its results or adds them to the
-// reply. Refs that user code keeps are held before the reply is sent.
+// Runs the calls that the executor core started: decodes arguments, runs user code, and stores
+// results or adds them to the reply. Refs that user code keeps are held before the reply is sent.
 // Thread: any thread of the executor that runs calls.
 #pragma once
 
-#include <map>
+#include <unistd.h>
+
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/queue.h"
 #include "client/engine/callee_half.h"
+#include "client/engine/engine_options.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/core/executor_core.h"
 #include "client/executor/deferred_call.h"
+#include "client/executor/output_label.h"
 
 namespace mobula::internal::executor {
 
@@ -22,15 +30,63 @@ struct ActorInstance {
 };
 
 struct RanCall {
-  CallFinished finished;                   // input of settle_call(), unless deferred
+  RunCall run;
+  CallFinished finished;                   // unless deferred
   RefRecords reachable;                    // refs that user code can reach through the arguments
   std::shared_ptr<DeferredCall> deferred;  // shared with its promise; the call ends through it
 };
 
-// The runtime of `host` must outlive the call. `context` is the task that current() reports to user
-// code.
-RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
-                 const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor);
+// The started calls of an executor process, and its actor.
+// Thread: any; with the engine's lock held, unless a function states another rule.
+class CallRunner final : public client::StartedCalls {
+ public:
+  explicit CallRunner(const AssignExecutor& assignment);
+
+  // The runtime exists. Precedes the first call. `host` outlives the runner.
+  void open(const DeferredCall::Host& host,
+            std::shared_ptr<const detail::ContextRecord> of_process);
+  void take(std::vector<Command>& commands) override;
+  // Calls of a concurrency group wait; CallGroups::no_group: those outside the actor's order.
+  bool has_calls(std::uint32_t group) { return !queue(group).empty(); }
+  // Runs user code of the oldest waiting call without the lock. The call ends with finish(). Empty
+  // if the call is deferred. Not in a step.
+  std::optional<RanCall> run_next(std::uint32_t group, client::ProcessEngine::Lock& lock);
+  // Sends the reply. Returns true for a short call, whose reply may wait for the next one. Releases
+  // the lock while refs are not held. Not in a step.
+  bool finish(RanCall ran, client::ProcessEngine::Lock& lock);
+  // Removes the actor object, whose destructor is user code.
+  std::shared_ptr<void> take_actor() { return std::exchange(actor_.object, nullptr); }
+
+ private:
+  struct Started {
+    RunCall run;
+    std::shared_ptr<client::TaskContext> context;  // shared with the callee half
+  };
+  using Arguments = PooledVector<detail::StoredValue>;
+
+  Queue<Started>& queue(std::uint32_t group) {
+    return queues_[std::min<std::size_t>(group, queues_.size() - 1)];
+  }
+  // The others run user code, without the lock.
+  void label_output(const RunCall& run);
+  RanCall run_call(const Started& started);
+  void share_tensors();
+  detail::Outcome run_entry(const Started& started, std::span<detail::StoredValue> arguments,
+                            detail::ResultSink& results);
+
+  const std::string class_name_;  // class of the actor; empty for tasks
+  const bool labels_;             // output has a label: at most one call runs at a time
+  const DeferredCall::Host* host_ = nullptr;
+  std::shared_ptr<const detail::ContextRecord> of_process_;  // shared by all contexts
+  std::vector<Queue<Started>> queues_;  // by group, and calls outside the order last
+  ActorInstance actor_;
+  OutputLabel label_{STDERR_FILENO};  // used by the thread that runs calls
+};
+
+// Context of a call. `of_process` has the values that all calls of the process share.
+std::shared_ptr<client::TaskContext> make_context(
+    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process);
+
 // The stored results of a call, the unfinished tasks behind refs in them, and its duration.
 struct RanResults {
   Results records;

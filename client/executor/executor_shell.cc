@@ -22,7 +22,6 @@
 #include "client/executor/executor_start.h"
 #include "client/executor/fork_server.h"
 #include "client/executor/gpu_start.h"
-#include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
 #include "client/executor/untyped_call.h"
 #include "device/host_identity.h"
@@ -34,8 +33,6 @@
 namespace mobula::internal::executor {
 namespace {
 
-// The reply of a call this short may wait for the reply of the next call.
-constexpr Duration answers_gather_below = 50us;
 // After a loss of devices, failures are delivered for this time before the process exits.
 constexpr Duration replaced_after = 250ms;
 // The process exits after this time, even if the hook `leave` of the language host still runs.
@@ -57,7 +54,7 @@ Result<void> ExecutorShell::start() {
   options.core.name_space = assignment_.name_space;
   options.ticket = assignment_.ticket;
   record_of_process_ = record_of_process(assignment_);
-  client::CalleeOptions callee{assignment_, record_of_process_};
+  client::CalleeOptions callee{assignment_, runner_};
   options.record = open_recording(callee.recorder);
   options.record_role = "executor_client";
   auto engine =
@@ -78,8 +75,23 @@ Result<void> ExecutorShell::start() {
   RunCall none;
   none.call.form.edit().job = assignment_.demand_class.job;
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
-  runtime_options.root = client::make_context(none, record_of_process_);
-  exchange::ExchangeOptions& exchange = runtime_options.exchange;
+  runtime_options.root = make_context(none, record_of_process_);
+  runtime_options.exchange = exchange_options();
+  runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
+  detail::install_runtime(runtime_);
+  host_ = make_host();
+  runner_.open(host_, record_of_process_);
+
+  const auto held = engine_->lock();
+  Endpoint endpoint = engine_->endpoint();
+  endpoint.node = assignment_.node;
+  engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
+  engine_->open_callee();
+  return {};
+}
+
+exchange::ExchangeOptions ExecutorShell::exchange_options() {
+  exchange::ExchangeOptions exchange;
   exchange.self.process = assignment_.process;
   exchange.job = assignment_.demand_class.job;
   exchange.ticket = assignment_.ticket;
@@ -93,16 +105,7 @@ Result<void> ExecutorShell::start() {
     (void)engine_->loop().post([this, why] { be_replaced(why); });
   };
   exchange.gpus = gpus_of(assignment_, exchange.lost);
-  runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
-  detail::install_runtime(runtime_);
-  host_ = make_host();
-
-  const auto held = engine_->lock();
-  Endpoint endpoint = engine_->endpoint();
-  endpoint.node = assignment_.node;
-  engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
-  engine_->open_callee();
-  return {};
+  return exchange;
 }
 
 // The handle that the creator of the actor has.
@@ -220,13 +223,13 @@ void ExecutorShell::say_farewell(client::ProcessEngine::Lock& lock) {
 void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   callee().destroying_actor();
   main_thread_runs_ |= on_main_thread();
-  auto object = std::exchange(actor_.object, nullptr);
+  auto object = runner_.take_actor();
   lock.unlock();
   {
     RunCall none;
     none.call.form.edit().job = assignment_.demand_class.job;
     none.call.task = TaskId::derived(assignment_.process, "destructor", 0);
-    const client::ContextScope scope(client::make_context(none, record_of_process_));
+    const client::ContextScope scope(make_context(none, record_of_process_));
     object.reset();
   }
   std::fflush(stdout);
@@ -256,54 +259,33 @@ void ExecutorShell::serve(std::uint32_t group) {
   const bool is_main = on_main_thread();
   while (true) {
     auto lock = engine_->lock();
-    auto& calls = callee().to_run(group);
     auto& jobs = callee().jobs(group);
     const auto next_job = jobs.next_time();
     const auto destroys = [&] { return group == 0 && callee().to_destroy(); };
     const auto has_work = [&] {
-      return !calls.empty() || jobs.any_ready() || jobs.next_time() != next_job || destroys() ||
-             (is_main && farewell_);
+      return runner_.has_calls(group) || jobs.any_ready() || jobs.next_time() != next_job ||
+             destroys() || (is_main && farewell_);
     };
     // By reference, because a std::function with these captures would allocate for each call.
     const bool found = engine_->wait(lock, next_job, std::ref(has_work),
                                      client::SpinThenPark::Until::calls_have_gathered);
     if (is_main && farewell_) say_farewell(lock);
     if (!found || jobs.any_ready()) run_jobs(jobs, lock);
-    if (destroys() && calls.empty()) {
+    if (destroys() && !runner_.has_calls(group)) {
       destroy_actor(lock);
       continue;
     }
-    if (calls.empty()) {
+    if (!runner_.has_calls(group)) {
       if (engine_->stopping()) return;
       continue;
     }
-    const RunCall run = calls.take_front();
-    const auto context = callee().context(run.token);
     main_thread_runs_ |= is_main;
-    lock.unlock();
-    // An actor's output always carries the name of its class. Concurrent calls have no label.
-    const bool of_actor = !assignment_.actor.actor.empty();
-    if (!run.call.form->beside && (!of_actor || assignment_.actor.max_concurrency == 1)) {
-      const auto& name = of_actor ? assignment_.actor.class_name : run.call.form->name;
-      label_.runs(engine_->core().options().process, name, run.call.task, monotonic_now());
-    }
-    auto [finished, reachable, deferred] = run_call(run, host_, context, actor_);
-    std::cout.flush();
-    std::fflush(stdout);
-    if (deferred) {
-      deferred->user_code_returned();
-      lock.lock();
-      if (is_main) main_thread_runs_ = false;
-      continue;
-    }
-    lock.lock();
+    auto ran = runner_.run_next(group, lock);
     if (is_main) main_thread_runs_ = false;
-    auto arguments = release_arguments(run.token, std::move(reachable), *runtime_, lock);
-    settle_call(finished, run, *runtime_, std::move(arguments), lock);
-    const bool short_call = finished.run_time < answers_gather_below;
-    engine_->finish_call(std::move(finished));
+    if (!ran) continue;
+    const bool is_short = runner_.finish(std::move(*ran), lock);
     if (is_lost_ && !callee().runs_calls()) leave(1, false);
-    if (engine_->over_sockets() && !calls.empty()) engine_->attend(lock, !short_call);
+    if (engine_->over_sockets() && runner_.has_calls(group)) engine_->attend(lock, !is_short);
   }
 }
 

@@ -1,5 +1,5 @@
-// An executor process: starts the engine with its callee half and the runtime for user code, runs
-// the calls that the callee half queues, and exits.
+// An executor process: starts the engine with its callee half and the runtime for user code, has
+// threads for the calls of the runner, and exits.
 // Thread: any; members are guarded by the engine's lock unless they state another rule.
 // Errors: start().
 // Not: decisions about calls (ExecutorCore), their arguments and callers (CalleeHalf).
@@ -16,7 +16,6 @@
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
 #include "client/executor/deferred_call.h"
-#include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
 #include "protocol/recording/recorder.h"
 #include "transport/bus/process_sockets.h"
@@ -56,6 +55,7 @@ class ExecutorShell : client::EngineOwner {
   // Runs calls of one concurrency group, or those outside the actor's order (CallGroups::no_group).
   void serve(std::uint32_t group);
   DeferredCall::Host make_host();
+  exchange::ExchangeOptions exchange_options();
   void name_self(client::RuntimeOptions& options) const;
   void run_jobs(client::RunnerJobs& jobs, client::ProcessEngine::Lock& lock);
 
@@ -67,13 +67,12 @@ class ExecutorShell : client::EngineOwner {
   std::shared_ptr<client::ProcessEngine> engine_;    // shared with the runtime
   std::shared_ptr<client::ProcessRuntime> runtime_;  // shared; installed for user code
   DeferredCall::Host host_;                          // set before the first call
-  ActorInstance actor_;
+  CallRunner runner_{assignment_};
   std::shared_ptr<const detail::ContextRecord> record_of_process_;
 
-  std::thread beside_;                // starts with the first call outside the order
-  OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
-  bool is_lost_ = false;              // devices are lost: exit when no call runs
-  std::unique_ptr<Timer> replaced_;   // used by the loop thread
+  std::thread beside_;               // starts with the first call outside the order
+  bool is_lost_ = false;             // devices are lost: exit when no call runs
+  std::unique_ptr<Timer> replaced_;  // used by the loop thread
   bool leaving_ = false;
 
   // The farewell of the language host: its hook `leave` before the process exits.

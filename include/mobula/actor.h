@@ -31,26 +31,13 @@ inline constexpr std::string_view concurrency_group = {};
 
 namespace detail {
 
-// The request of a call of method M with these options, and with the group that is declared with M.
-template <auto M>
-Prepared<CallRequest> prepare_call(const CallOptions& options) {
-  if constexpr (!concurrency_group<M>.empty()) {
-    if (options.concurrency_group.empty()) {
-      CallOptions completed = options;
-      completed.concurrency_group = concurrency_group<M>;
-      return prepare(completed);
-    }
-  }
-  return prepare(options);
-}
-
 // The request of a call of method M without options.
 template <auto M>
 Prepared<CallRequest> default_call_request_of() {
   if constexpr (concurrency_group<M>.empty()) {
     return default_call_request();
   } else {
-    static const auto request = prepare_call<M>({});
+    static const auto request = prepare(CallOptions(), concurrency_group<M>);
     return request;
   }
 }
@@ -68,7 +55,7 @@ class PreparedCall {
 
   // Returns the same method with `options`, which replace all earlier options.
   PreparedCall options(const CallOptions& options) const {
-    return PreparedCall(actor_, detail::prepare_call<M>(options));
+    return PreparedCall(actor_, detail::prepare(options, concurrency_group<M>));
   }
 
   // Returns a call that yields one ref per element of the std::tuple or std::array that the method
@@ -83,12 +70,32 @@ class PreparedCall {
   template <class... Args>
   auto remote(Args&&... args) const {
     if constexpr (detail::check_method<C, M>()) {
-      return detail::call_method<C, M, is_split>(actor_, request_.value(),
-                                                 std::forward<Args>(args)...);
+      return send(std::forward<Args>(args)...);
     }
   }
 
  private:
+  template <class... Args>
+  auto send(Args&&... args) const {
+    using Entry = detail::MethodEntry<C, M, is_split>;
+    using Parameters = typename Entry::Parameters;
+    if constexpr (detail::check_arguments(Parameters{}, detail::TypeList<Args...>{}) &&
+                  detail::check_result<typename Entry::Result, is_split>()) {
+      detail::OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
+      const auto& request = request_.value();
+      const auto target = detail::runtime_for(Entry::entry, request->num_returns);
+      const auto passed = arguments.passed_to(target);
+      typename Entry::ResultIds results;
+      detail::require_submitted(target->call_actor(detail::actor_call_of(
+                                    Entry::entry, detail::require_id(actor_.get(), target), request,
+                                    passed, results.span())),
+                                passed);
+      return results.adopt(target);
+    } else {
+      return typename Entry::Refs();
+    }
+  }
+
   std::shared_ptr<const detail::Anchor> actor_;
   detail::Prepared<detail::CallRequest> request_;
 };
@@ -206,9 +213,11 @@ class PreparedActor {
   ActorHandle<C> create(Args&&... args) const {
     if constexpr (detail::check_constructor<C>(Parameters{}) &&
                   detail::check_arguments(Parameters{}, detail::TypeList<Args...>{})) {
-      const detail::OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
-      return ActorHandle<C>(detail::create_actor(detail::ConstructorEntry<C, Parameters>::entry,
-                                                 request_.value(), arguments.sources()));
+      detail::OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
+      const auto& entry = detail::ConstructorEntry<C, Parameters>::entry;
+      const auto target = detail::runtime();
+      return ActorHandle<C>(
+          detail::create_actor(entry, request_.value(), target, arguments.passed_to(target)));
     } else {
       return ActorHandle<C>();
     }

@@ -23,17 +23,11 @@ struct TaskEntry {
   using Result = typename Callee::Result;
   using Parameters = typename Callee::Parameters;
   using Refs = typename CallResult<Result, split>::Refs;
-
-  static void run_body(const Invocation& call) {
-    run<split, Result>(call, Parameters{}, [](auto&&... argument) -> Result {
-      return F(std::forward<decltype(argument)>(argument)...);
-    });
-  }
-  static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
+  using ResultIds = detail::ResultIds<Refs, CallResult<Result, split>::count>;
 
   static inline Entry entry{EntryKind::task,
                             value_name<F>,
-                            &invoke,
+                            &invoke<split, Result, Parameters, FunctionBody<Result, F>>,
                             static_cast<int>(Parameters::size),
                             CallResult<Result, split>::count,
                             nullptr,
@@ -49,10 +43,13 @@ auto submit(const std::shared_ptr<const TaskRequest>& request, Args&&... args) {
   constexpr bool sound = check_arguments(Parameters{}, TypeList<Args...>{}) &&
                          check_result<typename This::Result, split>();
   if constexpr (sound) {
-    Anchors<CallResult<typename This::Result, split>::count> results;
-    const OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
-    submit_task(This::entry, request, arguments.sources(), results);
-    return refs_from<Refs>(std::move(results));
+    OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
+    const auto target = runtime_for(This::entry, request->num_returns);
+    const auto passed = arguments.passed_to(target);
+    typename This::ResultIds results;
+    require_submitted(target->submit_task(task_of(This::entry, request, passed, results.span())),
+                      passed);
+    return results.adopt(target);
   } else {
     return Refs();
   }

@@ -64,17 +64,40 @@ class Recorder {
   Bytes waiting_;
 };
 
+// Records one step of a core: the event at the beginning, and at the end the commands that the step
+// appended to `out`. Without a recorder it does nothing.
+template <class Core>
+class StepRecording {
+ public:
+  using Records = CoreRecords<Core>;
+
+  StepRecording(Recorder* recorder, Time now, const typename Core::Event& event,
+                const std::vector<typename Core::Command>& out)
+      : recorder_(recorder != nullptr && recorder->recording() ? recorder : nullptr),
+        out_(out),
+        first_(out.size()) {
+    if (recorder_ != nullptr) recorder_->took(now, Records::recorded(event, recorder_->scrubber()));
+  }
+  ~StepRecording() {
+    if (recorder_ == nullptr) return;
+    recorder_->gave(Records::recorded(std::span<const typename Core::Command>(out_).subspan(first_),
+                                      recorder_->scrubber()));
+  }
+  StepRecording(const StepRecording&) = delete;
+  StepRecording& operator=(const StepRecording&) = delete;
+
+ private:
+  Recorder* const recorder_;  // null: nothing is recorded
+  const std::vector<typename Core::Command>& out_;
+  const std::size_t first_;
+};
+
 // Steps a core, and records its event and commands if a recorder exists.
 template <class Core>
 void step_recorded(Core& core, Recorder* recorder, Time now, typename Core::Event&& event,
                    std::vector<typename Core::Command>& out) {
-  using Records = CoreRecords<Core>;
-  if (recorder == nullptr || !recorder->recording()) return core.step(now, std::move(event), out);
-  recorder->took(now, Records::recorded(event, recorder->scrubber()));
-  const std::size_t first = out.size();
+  const StepRecording<Core> recording(recorder, now, event, out);
   core.step(now, std::move(event), out);
-  recorder->gave(Records::recorded(std::span<const typename Core::Command>(out).subspan(first),
-                                   recorder->scrubber()));
 }
 
 }  // namespace mobula::internal

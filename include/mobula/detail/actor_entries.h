@@ -116,23 +116,19 @@ struct MethodEntry {
   using Result = typename Callee::Result;
   using Parameters = typename Callee::Parameters;
   using Refs = typename CallResult<Result, split>::Refs;
+  using ResultIds = detail::ResultIds<Refs, CallResult<Result, split>::count>;
 
-  static void run_body(const Invocation& call) {
-    C* self = static_cast<C*>(call.self);
-    run<split, Result>(call, Parameters{}, [self](auto&&... argument) -> Result {
-      return (self->*M)(std::forward<decltype(argument)>(argument)...);
-    });
-  }
-  static Outcome invoke(const Invocation& call) {
+  static Outcome refuse(const Invocation& /*call*/) { return only_declared(value_name<M>); }
+  static constexpr Invoker invoker() {
     if constexpr (declared_only<C>)
-      return only_declared(value_name<M>);
+      return &refuse;
     else
-      return guarded(call, &run_body);
+      return &invoke<split, Result, Parameters, MethodBody<Result, C, M>>;
   }
 
   static inline Entry entry{EntryKind::method,
                             value_name<M>,
-                            &invoke,
+                            invoker(),
                             static_cast<int>(Parameters::size),
                             CallResult<Result, split>::count,
                             &class_tag<C>,
@@ -151,24 +147,6 @@ constexpr bool check_method() {
     return belongs;
   } else {
     return false;
-  }
-}
-
-template <class C, auto M, bool split, class... Args>
-auto call_method(const std::shared_ptr<const Anchor>& actor,
-                 const std::shared_ptr<const CallRequest>& request, Args&&... args) {
-  using This = MethodEntry<C, M, split>;
-  using Refs = typename This::Refs;
-  using Parameters = typename This::Parameters;
-  constexpr bool sound = check_arguments(Parameters{}, TypeList<Args...>{}) &&
-                         check_result<typename This::Result, split>();
-  if constexpr (sound) {
-    Anchors<CallResult<typename This::Result, split>::count> results;
-    const OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
-    call_actor(This::entry, actor, request, arguments.sources(), results);
-    return refs_from<Refs>(std::move(results));
-  } else {
-    return Refs();
   }
 }
 

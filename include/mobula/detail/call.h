@@ -1,5 +1,7 @@
-// Compile-time facts of a call: the passing of arguments, and the refs of results.
+// A call where it runs: conversion of its arguments to parameters, the call of user code, and its
+// results. Also the types of the refs of results, which the caller needs.
 // Thread: any; no state.
+// Not: arguments where a call is made (submit.h).
 #pragma once
 
 #include <array>
@@ -61,101 +63,6 @@ struct Incoming<P, std::string_view> {
 
 template <class P>
 using StoredAs = typename Incoming<P>::Stored;
-
-// An argument for the compiled part: a value, or a ref that the runtime resolves.
-struct ArgumentSource {
-  const Outgoing* value = nullptr;
-  const std::shared_ptr<const Anchor>* ref = nullptr;
-};
-
-enum class Passing { refused, as_it_is, by_ref, converted };
-
-template <class Stored, class Arg>
-constexpr Passing passing_of() {
-  using Bare = std::remove_cvref_t<Arg>;
-  if constexpr (std::is_same_v<Bare, Stored>)
-    return Passing::as_it_is;
-  else if constexpr (std::is_same_v<Bare, ObjectRef<Stored>>)
-    return Passing::by_ref;
-  else if constexpr (is_a<Bare, View>) {
-    return std::is_same_v<Bare, View<Stored>> ? Passing::as_it_is : Passing::refused;
-  } else if constexpr (is_ref<Bare>)
-    return Passing::refused;
-  else
-    return std::is_convertible_v<Arg, Stored> ? Passing::converted : Passing::refused;
-}
-
-// An encoded argument. It lives for one full expression, as the argument does.
-template <class Stored, class Arg, Passing = passing_of<Stored, Arg>()>
-class OutgoingArgument {
- public:
-  explicit OutgoingArgument(const std::remove_reference_t<Arg>& argument) : value_(argument) {}
-  ArgumentSource source() const { return {.value = &value_, .ref = nullptr}; }
-
- private:
-  OutgoingValue<std::remove_cvref_t<Arg>> value_;
-};
-
-template <class Stored, class Arg>
-class OutgoingArgument<Stored, Arg, Passing::by_ref> {
- public:
-  explicit OutgoingArgument(const ObjectRef<Stored>& ref) : ref_(ref) {}
-  ArgumentSource source() const { return {.value = nullptr, .ref = &ref_.anchor()}; }
-
- private:
-  const ObjectRef<Stored>& ref_;
-};
-
-template <class Stored, class Arg>
-class OutgoingArgument<Stored, Arg, Passing::converted> {
- public:
-  explicit OutgoingArgument(Arg&& argument)
-      : converted_(static_cast<Stored>(std::forward<Arg>(argument))), value_(converted_) {}
-  OutgoingArgument(const OutgoingArgument&) = delete;
-  OutgoingArgument& operator=(const OutgoingArgument&) = delete;
-  ArgumentSource source() const { return {.value = &value_, .ref = nullptr}; }
-
- private:
-  const Stored converted_;
-  OutgoingValue<Stored> value_;
-};
-
-// A function could modify such a parameter, and the caller would never see the change.
-template <class Parameter>
-inline constexpr bool is_mutable_reference =
-    std::is_lvalue_reference_v<Parameter> && !std::is_const_v<std::remove_reference_t<Parameter>>;
-
-template <class Parameter, class Argument>
-constexpr bool check_argument() {
-  using Stored = StoredAs<Parameter>;
-  static_assert(
-      !is_mutable_reference<Parameter>,
-      "mobula: a parameter T& would refer to a copy in another process; take T or const T&, "
-      "and return the changed value");
-  if constexpr (is_mutable_reference<Parameter>) {
-    return false;
-  } else if constexpr (!is_serializable<Stored>) {
-    refuse_parameter(fault_of<Stored, NoMember>());
-    return false;
-  } else {
-    static_assert(passing_of<Stored, Argument>() != Passing::refused,
-                  "mobula: an argument is neither convertible to its parameter's type nor an "
-                  "ObjectRef of exactly that type");
-    return passing_of<Stored, Argument>() != Passing::refused;
-  }
-}
-
-// Reports errors of a call at compile time, each once. Returns false if the call must not be
-// instantiated.
-template <class... Parameter, class... Argument>
-constexpr bool check_arguments(TypeList<Parameter...>, TypeList<Argument...>) {
-  static_assert(sizeof...(Parameter) == sizeof...(Argument),
-                "mobula: the number of arguments is not the number of parameters");
-  if constexpr (sizeof...(Parameter) != sizeof...(Argument))
-    return false;
-  else
-    return (check_argument<Parameter, Argument>() && ...);
-}
 
 // The refs of a result: one, or one per element.
 template <class R>
@@ -287,6 +194,38 @@ void run(const Invocation& call, TypeList<P...>, Function function) {
   } else {
     const std::remove_cvref_t<R> value = apply(Indices{});
     give_result(call, 0, OutgoingValue<std::remove_cvref_t<R>>(value));
+  }
+}
+
+// Calls the function F.
+template <class Result, auto F>
+struct FunctionBody {
+  explicit FunctionBody(const Invocation& /*call*/) {}
+  template <class... Given>
+  Result operator()(Given&&... argument) const {
+    return F(std::forward<Given>(argument)...);
+  }
+};
+
+// Calls the method M of the actor.
+template <class Result, class C, auto M>
+struct MethodBody {
+  explicit MethodBody(const Invocation& call) : self(static_cast<C*>(call.self)) {}
+  template <class... Given>
+  Result operator()(Given&&... argument) const {
+    return (self->*M)(std::forward<Given>(argument)...);
+  }
+  C* self;
+};
+
+// The invoker of an entry: runs `Body`, and converts its exceptions.
+template <bool split, class Result, class Parameters, class Body>
+Outcome invoke(const Invocation& call) {
+  try {
+    run<split, Result>(call, Parameters{}, Body(call));
+    return {};
+  } catch (...) {
+    return outcome_of_exception();
   }
 }
 

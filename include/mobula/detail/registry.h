@@ -88,8 +88,11 @@ class MOBULA_API Entry {
   // Makes the compiler instantiate the entry.
   void keep() const {}
 
-  // Runs the call. Returns invalid_request, before any effect, if the call does not match the
-  // entry.
+  // Returns invalid_request if the call does not match the entry.
+  std::optional<ErrorRecord> mismatch(const Invocation& call) const;
+  // Runs a call that matches the entry.
+  Invoker invoker() const { return invoker_; }
+  // Runs the call. Returns the mismatch, before any effect, if one exists.
   Outcome invoke(const Invocation& call) const;
 
  private:
@@ -148,6 +151,8 @@ class MOBULA_API Registry {
 MOBULA_API Outcome only_declared(std::string_view method);
 // Runs `body` and converts its exceptions to an Outcome.
 MOBULA_API Outcome guarded(const Invocation& call, void (*body)(const Invocation&));
+// Converts the exception that is being handled.
+MOBULA_API Outcome outcome_of_exception();
 // Stores a result, or throws so that guarded() reports the failure of the sink.
 MOBULA_API void give_result(const Invocation& call, std::size_t index, const Outgoing& value);
 // The same for a deferred call.

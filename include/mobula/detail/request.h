@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -150,6 +151,8 @@ using Prepared = Answer<std::shared_ptr<const Request>>;
 MOBULA_API Prepared<TaskRequest> prepare(const TaskOptions& options);
 MOBULA_API Prepared<ActorRequest> prepare(const ActorOptions& options);
 MOBULA_API Prepared<CallRequest> prepare(const CallOptions& options);
+// With `group`, unless the options name a group.
+MOBULA_API Prepared<CallRequest> prepare(const CallOptions& options, std::string_view group);
 // Throws InvalidRequestError.
 MOBULA_API GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strategy,
                                       const PlacementGroupOptions& options);

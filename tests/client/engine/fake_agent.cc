@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "client/engine/ring_records.h"
 #include "protocol/codec/codec.h"
 #include "store/slab.h"
 
@@ -331,9 +332,9 @@ void FakeAgent::open_ring(ProcessId executor) {
 
 void FakeAgent::look_at_rings() {
   RingLinks::Hearer hearer;
-  hearer.on_caller_message = [this](ProcessId executor, std::span<const std::byte> bytes) {
+  hearer.read_calls = read_each([this](ProcessId executor, std::span<const std::byte> bytes) {
     called_by_ring(executor, bytes);
-  };
+  });
   do {
     rings_.doorbell()->announce(Doorbell::Sleep::awake);
     (void)rings_.collect(hearer);

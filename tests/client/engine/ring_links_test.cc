@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "client/engine/ring_records.h"
 #include "transport/local/shared_memory.h"
 
 namespace mobula::internal::client {
@@ -33,7 +34,7 @@ struct Side {
     const auto keep = [this](ProcessId, std::span<const std::byte> bytes) {
       received.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };
-    hearer = {keep, keep};
+    hearer = {keep, read_each(keep)};
   }
   std::vector<OpenRingReply> look() { return links.collect(hearer); }
   DoorbellSleep sleep() const {
@@ -99,6 +100,22 @@ TEST_F(RingLinksTest, CarriesCallsAndReplies) {
   EXPECT_THAT(caller_.received, ElementsAre("done"));
   EXPECT_FALSE(executor_.links.call(caller_.id, bytes_of("not this way round")));
   EXPECT_FALSE(caller_.links.reply(executor_.id, bytes_of("nor this")));
+}
+
+TEST_F(RingLinksTest, TakesCallsFromCommands) {
+  open(1);
+  const CallerFrame frame;
+  std::vector<Command> commands;
+  commands.emplace_back(SendToExecutor{ProcessId::of(9), frame});
+  commands.emplace_back(SendToExecutor{executor_.id, frame});
+  commands.emplace_back(CloseStream{executor_.id});
+  commands.emplace_back(SendToExecutor{executor_.id, frame});
+  caller_.links.send(commands);
+  EXPECT_EQ(std::get<SendToExecutor>(commands[0]).executor, ProcessId::of(9)) << "it has no ring";
+  EXPECT_TRUE(std::get<SendToExecutor>(commands[1]).executor.empty()) << "it was sent";
+  EXPECT_EQ(std::get<SendToExecutor>(commands[3]).executor, executor_.id) << "its stream is closed";
+  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_EQ(executor_.received.size(), 1u);
 }
 
 // More than the capacity in total, and one record above the capacity.
