@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <map>
+#include <set>
 #include <utility>
 
 #include "tune/api/core_values.h"
@@ -14,6 +14,7 @@
 #include "tune/core/searchers/sobol/sobol_search.h"
 #include "tune/core/searchers/tpe/parzen_search.h"
 #include "tune/core/searchers/variant_search.h"
+#include "tune/core/state_archive.h"
 
 namespace mobula::tune {
 
@@ -129,8 +130,9 @@ class PresetSearch final : public SearchAlgorithm {
       : inner_(std::move(inner)), points_(std::move(points)) {}
   Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override {
     if (next_ == points_.size()) return inner_->ask(trial, random);
-    preset_.emplace(trial, true);
-    return Suggestion{.kind = Suggestion::Kind::config, .config = points_[next_++]};
+    preset_.insert(trial);
+    return Suggestion{.kind = Suggestion::Kind::config,
+                      .config = points_[static_cast<std::size_t>(next_++)]};
   }
   void report(TrialNumber trial, double step, double value) override {
     if (!preset_.contains(trial)) inner_->report(trial, step, value);
@@ -148,14 +150,26 @@ class PresetSearch final : public SearchAlgorithm {
     if (!preset_.contains(trial)) inner_->resumed(trial);
   }
   bool limit_concurrency(int most) override { return inner_->limit_concurrency(most); }
-  std::string save() const override { return inner_->save(); }
-  Result<void> load(std::string_view state) override { return inner_->load(state); }
+  bool can_save() const override { return inner_->can_save(); }
+  std::string save() const override {
+    StateWriter writer;
+    writer(inner_->save(), next_, preset_);
+    return writer.take();
+  }
+  Result<void> load(std::string_view state) override {
+    StateReader reader(state);
+    std::string inner;
+    reader(inner, next_, preset_);
+    if (!reader.finished() || next_ > points_.size())
+      return failure(ErrorCode::corrupt, "load preset points: malformed state");
+    return inner_->load(inner);
+  }
 
  private:
   SearchAlgorithmPtr inner_;
   std::vector<Config> points_;
-  std::size_t next_ = 0;
-  std::map<TrialNumber, bool> preset_;
+  std::uint64_t next_ = 0;
+  std::set<TrialNumber> preset_;  // live trials of these points
 };
 
 class LimiterRecipe final : public SearchRecipe {
@@ -239,9 +253,17 @@ class UserSearch final : public SearchAlgorithm {
     searcher_->tell(trial, metrics,
                     end.state == EndState::failed ? api::State::failed : api::State::complete);
   }
-  // A resumed experiment repeats all calls.
-  std::string save() const override { return {}; }
-  Result<void> load(std::string_view /*state*/) override { return {}; }
+  // Without a saved state, a resumed experiment repeats all calls.
+  bool can_save() const override { return !searcher_->save().empty(); }
+  std::string save() const override { return searcher_->save(); }
+  Result<void> load(std::string_view state) override {
+    try {
+      searcher_->load(std::string(state));
+      return {};
+    } catch (const std::exception& error) {
+      return failure(ErrorCode::corrupt, fmt::format("searcher: load: {}", error.what()));
+    }
+  }
 
  private:
   api::SearcherPtr searcher_;

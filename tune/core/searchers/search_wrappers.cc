@@ -36,6 +36,7 @@ class SearchWrapper : public SearchAlgorithm {
   }
   void paused(TrialNumber trial) override { searcher_->paused(trial); }
   void resumed(TrialNumber trial) override { searcher_->resumed(trial); }
+  bool can_save() const override { return searcher_->can_save(); }
 
  protected:
   template <class Self>
