@@ -102,7 +102,7 @@ class Driver {
 
   // Ends 9,000 events after a multiple of 10,000, close to the end of the experiment.
   void play() {
-    const std::int64_t events = shape_.trials * (shape_.reports + 2);
+    const std::int64_t events = shape_.trials * (shape_.reports + 1);
     const std::int64_t last = events < 20'000 ? events - 50 : events / 10'000 * 10'000 - 1'000;
     feed(ExperimentStarted{});
     while (events_ < last && act()) {

@@ -104,6 +104,7 @@ class TrialTable {
   std::size_t size() const { return rows_.size(); }
   // The lists contain live trials alone. A finished trial costs the memory of its row.
   bool has(TrialState state) const { return !by_state_[index(state)].empty(); }
+  std::size_t count(TrialState state) const { return by_state_[index(state)].size(); }
   std::size_t live() const {
     std::size_t count = 0;
     for (const auto& places : by_state_) count += places.size();

@@ -51,6 +51,10 @@ Result<DecisionReplay> ExperimentRecorder::restore(const std::vector<StoredSnaps
     replayed.step(event);
     note_exploits(replayed.commands());
     note_created(event.now_s);
+    // The first release stored no outcomes.
+    if (after == 0)
+      for (const ExperimentCommand& command : replayed.commands())
+        if (const auto* changed = std::get_if<TrialChanged>(&command)) add_outcome(changed->trial);
     state_.last_s = event.now_s;
     ++events_;
   });
@@ -134,11 +138,17 @@ void ExperimentRecorder::add_trial(TrialNumber trial) {
   }
   log_.add(std::move(row));
   if (!finished) return;
-  const TrialOutcome outcome{record.last, record.warnings, record.checkpoint};
-  log_.add(StoredOutcome{trial, save_state(outcome)});
+  add_outcome(trial);
   state_.created_ms.erase(trial);
   if (nodes_.size() > most_nodes + 2 * core_.live_trials())
     std::erase_if(nodes_, [&](const auto& each) { return !core_.has_record(each.first); });
+}
+
+void ExperimentRecorder::add_outcome(TrialNumber trial) {
+  if (!is_finished(core_.trials().state(trial))) return;
+  const TrialRecord& record = core_.record(trial);
+  const TrialOutcome outcome{record.last, record.warnings, record.checkpoint};
+  log_.add(StoredOutcome{trial, save_state(outcome)});
 }
 
 void ExperimentRecorder::add_snapshot() {

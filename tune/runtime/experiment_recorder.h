@@ -67,6 +67,7 @@ class ExperimentRecorder {
   void add_report(const TrialReported& report);
   void add_changes(const ExperimentCommand& command);
   void add_trial(TrialNumber trial);
+  void add_outcome(TrialNumber trial);
   void add_snapshot();
 
   ExperimentCore& core_;

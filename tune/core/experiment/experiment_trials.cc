@@ -141,7 +141,7 @@ void ExperimentCore::on(const FailedTrialsRepeated& event) {
 void ExperimentCore::advance() {
   if (!started_ || ended_) return;
   if (!stopping_ && !parts_.scheduler->waits_for_checkpoint()) {
-    while (may_create() && static_cast<std::int64_t>(trials_.all(TrialState::pending).size()) <
+    while (may_create() && static_cast<std::int64_t>(trials_.count(TrialState::pending)) <
                                settings_.early_trials)
       if (!ask()) break;
     start_in_ready_groups();
@@ -289,8 +289,8 @@ void ExperimentCore::request_common_groups() {
   const auto in_use = static_cast<std::int64_t>(groups_.in_use());
   auto requested = static_cast<std::int64_t>(groups_.count(Stage::requested));
   auto ready = static_cast<std::int64_t>(groups_.count(Stage::ready));
-  auto wanted = static_cast<std::int64_t>(trials_.all(TrialState::pending).size() +
-                                          trials_.all(TrialState::paused).size());
+  auto wanted = static_cast<std::int64_t>(trials_.count(TrialState::pending) +
+                                          trials_.count(TrialState::paused));
   if (!search_finished()) {
     const auto created = static_cast<std::int64_t>(trials_.size());
     // An unlimited search always wants the largest number of requests.
