@@ -75,8 +75,7 @@ std::unique_ptr<ExperimentCore> make_core(const Shape& shape) {
     parts.searcher = checked(VariantSearch::make(space, {.num_samples = shape.trials}, 1));
   // Each trial has all its reports, and is recorded at the last one.
   const auto last = static_cast<double>(shape.reports);
-  parts.scheduler =
-      checked(make_successive_halving({.max_t = 100 * last, .grace_period = last}));
+  parts.scheduler = checked(make_successive_halving({.max_t = 100 * last, .grace_period = last}));
   parts.stopper = make_combined_stopper({});
   return std::make_unique<ExperimentCore>(std::move(settings), std::move(parts));
 }
@@ -151,8 +150,9 @@ class Driver {
     if (const auto* made = std::get_if<MakeGroup>(&command)) {
       requested_.push_back(made->group);
     } else if (const auto* started = std::get_if<StartTrial>(&command)) {
-      processes_[started->group] = {
-          .trial = started->trial, .attempt = started->attempt, .x = started->config.get("lr").number()};
+      processes_[started->group] = {.trial = started->trial,
+                                    .attempt = started->attempt,
+                                    .x = started->config.get("lr").number()};
       recorder_.set_node(started->trial, "node-1");
     } else if (const auto* over = std::get_if<EndTrial>(&command)) {
       for (auto& [group, process] : processes_)
@@ -173,8 +173,7 @@ void write(const Shape& shape) {
   const auto place = shape.place();
   const auto begin = Clock::now();
   const auto core = make_core(shape);
-  const StoredExperiment experiment{
-      .name = place.name, .spec = "{}", .seed = 1, .metric = "loss"};
+  const StoredExperiment experiment{.name = place.name, .spec = "{}", .seed = 1, .metric = "loss"};
   const auto log =
       checked(ExperimentLog::create(place, experiment, {.keep_events = !shape.has_snapshots}));
   SnapshotRule rule;
@@ -238,8 +237,9 @@ void in_process(const Body& body) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: mobula-bench-tune-resume DIRECTORY [TRIALS] [REPORTS] "
-                       "[random|tpe] [FIRST_EVENTS]\n");
+    fmt::print(stderr,
+               "usage: mobula-bench-tune-resume DIRECTORY [TRIALS] [REPORTS] "
+               "[random|tpe] [FIRST_EVENTS]\n");
     return 2;
   }
   Shape shape{.directory = argv[1]};

@@ -102,7 +102,8 @@ TrialSchedulerPtr changing_scheduler() {
       make_successive_halving({.max_t = 9, .reduction_factor = 3}).value(),
       [](const Report& report, const TrialTable& /*trials*/,
          const ResourceBundles& /*base*/) -> Result<std::optional<ResourceBundles>> {
-        const std::int64_t cpus = static_cast<std::int64_t>(report.time.value_or(0)) % 4 < 2 ? 1 : 2;
+        const std::int64_t cpus =
+            static_cast<std::int64_t>(report.time.value_or(0)) % 4 < 2 ? 1 : 2;
         return std::optional<ResourceBundles>({{{"CPU", cpus * 10000}}});
       });
 }
@@ -209,7 +210,8 @@ void ExperimentWorld::feed(const ExperimentEvent& event) {
   for (const ExperimentCommand& command : commands) carry_out(command);
   if (options_.max_concurrent > 0 && core_->running() > options_.max_concurrent)
     faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), core_->running()));
-  if (options_.swap_every > 0 && events_.size() % static_cast<std::size_t>(options_.swap_every) == 0)
+  if (options_.swap_every > 0 &&
+      events_.size() % static_cast<std::size_t>(options_.swap_every) == 0)
     swap();
 }
 

@@ -81,8 +81,8 @@ Result<void> check_support(const std::string& name, const SearchSupport& support
                            const SearchPlan& plan) {
   if (plan.modes.size() > 1 && !support.several)
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{}: {} objectives, and it supports one; use GPSearch or "
-                               "Nsga2Search",
+                   fmt::format("{}: {} objectives, and it supports one; use TPESearch, "
+                               "GPSearch, or Nsga2Search",
                                name, plan.modes.size()));
   if (plan.constrained && !support.constraints)
     return failure(ErrorCode::invalid_argument,
@@ -199,8 +199,6 @@ class RepeaterRecipe final : public SearchRecipe {
   RepeaterRecipe(api::SearcherPtr inner, api::RepeaterOptions options)
       : inner_(std::move(inner)), options_(options) {}
   Result<MadeSearch> make(const SearchPlan& plan) const override {
-    if (Result<void> supported = check_support("Repeater", {}, plan); !supported)
-      return supported.error();
     Result<MadeSearch> made = make_search(inner_, plan);
     if (!made) return made;
     auto repeated = make_repeater(std::move(made->algorithm),
@@ -313,13 +311,14 @@ SearcherPtr SobolSearch(const SobolOptions& options) {
 }
 
 SearcherPtr TPESearch(const TpeOptions& options) {
-  return model_recipe("TPESearch", {.constraints = true},
+  return model_recipe("TPESearch", {.several = true, .constraints = true},
                       [options](const SearchSpace& space, const SearchPlan& plan) {
-                        return internal::tune::ParzenSearch::make(
-                            {.mode = plan.modes.front(),
-                             .n_startup_trials = options.n_startup_trials,
-                             .n_candidates = options.n_candidates},
-                            space);
+                        internal::tune::ParzenSettings settings{
+                            .mode = plan.modes.front(),
+                            .n_startup_trials = options.n_startup_trials,
+                            .n_candidates = options.n_candidates};
+                        if (plan.modes.size() > 1) settings.several = plan.modes;
+                        return internal::tune::ParzenSearch::make(settings, space);
                       });
 }
 

@@ -135,7 +135,7 @@ class TrialTable {
   void index_rows();
 
   using Place = std::pair<std::int64_t, TrialNumber>;  // position, trial
-  std::deque<TrialRow> rows_;  // a deque, because it never moves
+  std::deque<TrialRow> rows_;                          // a deque, because it never moves
   std::array<std::set<Place>, live_states> by_state_;
   std::int64_t next_position_ = 0;
   std::vector<TrialCommand> commands_;

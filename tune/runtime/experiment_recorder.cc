@@ -27,9 +27,8 @@ Result<ExperimentRecorder::State> ExperimentRecorder::load(const StoredSnapshot&
   StateReader reader(snapshot.core);
   reader(state, bytes);
   if (!reader.finished())
-    return failure(ErrorCode::corrupt,
-                   "load snapshot " + std::to_string(snapshot.number) +
-                       ": malformed bytes; restore the file from a backup");
+    return failure(ErrorCode::corrupt, "load snapshot " + std::to_string(snapshot.number) +
+                                           ": malformed bytes; restore the file from a backup");
   if (Result<void> loaded = core.load(bytes, snapshot.searcher); !loaded) return loaded.error();
   return state;
 }

@@ -76,7 +76,7 @@ class ExperimentRecorder {
   const SnapshotRule rule_;
   State state_;
   std::map<TrialNumber, std::string> nodes_;  // trials with a record
-  std::int64_t events_ = 0;  // since the last snapshot
+  std::int64_t events_ = 0;                   // since the last snapshot
   Clock::duration busy_{0}, snapshot_cost_{0};
 };
 

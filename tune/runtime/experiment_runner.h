@@ -28,7 +28,7 @@ struct RunnerParts {
   ExperimentPlace place;
   std::unique_ptr<ExperimentCore> core;
   std::unique_ptr<ExperimentLog> log;
-  bool resumed = false;         // the log has events of an earlier process
+  bool resumed = false;                        // the log has events of an earlier process
   std::vector<StoredSnapshot> snapshots = {};  // of an earlier process, newest first
   SnapshotRule snapshot_rule = {};
   std::int64_t created_ms = 0;  // wall-clock time of the first event
@@ -136,8 +136,8 @@ class ExperimentRunner {
   std::map<TrialNumber, GroupNumber> where_;  // groups of running attempts
   std::uint64_t last_token_ = 0, last_start_ = 0;
   std::deque<HeldCommand> held_;
-  std::deque<std::pair<std::uint64_t, std::string>> deletions_;   // directories, with their batch
-  std::vector<ExperimentCommand> commands_;                       // commands of the present step
+  std::deque<std::pair<std::uint64_t, std::string>> deletions_;  // directories, with their batch
+  std::vector<ExperimentCommand> commands_;                      // commands of the present step
   ProgressTable table_;
   Clock::time_point began_ = Clock::now();
   double offset_s_ = 0;  // time of earlier processes

@@ -106,9 +106,8 @@ std::vector<TrialResult> ResultGrid::front() const {
     if (!valid(result)) return;
     for (const TrialResult& each : front)
       if (dominates(each, result, objectives_)) return;
-    std::erase_if(front, [&](const TrialResult& each) {
-      return dominates(result, each, objectives_);
-    });
+    std::erase_if(front,
+                  [&](const TrialResult& each) { return dominates(result, each, objectives_); });
     front.push_back(std::move(result));
   });
   return front;

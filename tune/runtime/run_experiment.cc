@@ -361,9 +361,8 @@ std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::Ru
                                     .seed = prepared.settings.seed,
                                     .metric = options.metric,
                                     .mode = core_mode(options.mode)};
-  return checked(
-      ExperimentLog::create(place, experiment, {.keep_events = options.keep_events}),
-      "RunOptions::storage_path");
+  return checked(ExperimentLog::create(place, experiment, {.keep_events = options.keep_events}),
+                 "RunOptions::storage_path");
 }
 
 bool requests_gpus(const api::RunOptions& options) {
@@ -470,9 +469,8 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   parts.resumed = continues(options, place);
   if (parts.resumed) {
     ResumeState state;
-    parts.log =
-        checked(ExperimentLog::resume(place, state, {.keep_events = options.keep_events}),
-                "RunOptions::resume");
+    parts.log = checked(ExperimentLog::resume(place, state, {.keep_events = options.keep_events}),
+                        "RunOptions::resume");
     stored = std::move(state.experiment);
     parts.snapshots = std::move(state.snapshots);
     seed = stored.seed;

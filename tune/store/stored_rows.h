@@ -142,10 +142,9 @@ struct SetTrialState {
 
 // Trials, attempts, outcomes, and checkpoints replace the row of the same number. A report that exists
 // already stays as it is, so that a resumed controller may repeat it.
-using StoreChange =
-    std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
-                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState, EndOpenAttempts,
-                 StoredOutcome>;
+using StoreChange = std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport,
+                                 StoredCheckpoint, EraseCheckpoint, StoredEvent, StoredSnapshot,
+                                 SetExperimentState, EndOpenAttempts, StoredOutcome>;
 
 // "pending", "running", "pausing", "paused", "terminated", "failed".
 std::string_view state_name(TrialState state);

@@ -126,8 +126,7 @@ TEST_P(TuneResume, Replay_ComparesDecisions) {
 }
 
 TEST_P(TuneResume, SecondDriver_IsRefused) {
-  auto lock =
-      ExperimentStore::create({storage_, rule_}, {.name = rule_, .spec = "{}"}, {});
+  auto lock = ExperimentStore::create({storage_, rule_}, {.name = rule_, .spec = "{}"}, {});
   ASSERT_TRUE(lock.ok());
   const DriverRun second = run_driver(storage_, rule_, 0, "2>&1");
   EXPECT_NE(second.status, 0);
@@ -135,7 +134,8 @@ TEST_P(TuneResume, SecondDriver_IsRefused) {
       << second.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, TuneResume, ::testing::Values("pbt", "asha", "pbt_snapshots", "asha_snapshots"),
+INSTANTIATE_TEST_SUITE_P(Rules, TuneResume,
+                         ::testing::Values("pbt", "asha", "pbt_snapshots", "asha_snapshots"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -20,8 +20,7 @@ std::unique_ptr<ExperimentCore> make_core() {
   ExperimentSettings settings{.metric = "loss", .seed = 5, .num_trials = 60};
   settings.shape = GroupShape{.bundles = {{{"CPU", 10000}}}};
   ExperimentParts parts;
-  parts.searcher =
-      VariantSearch::make(Space{{"x", uniform(0, 1)}}, {.num_samples = 60}, 5).value();
+  parts.searcher = VariantSearch::make(Space{{"x", uniform(0, 1)}}, {.num_samples = 60}, 5).value();
   parts.scheduler = make_successive_halving({.max_t = 9, .reduction_factor = 3}).value();
   parts.stopper = make_combined_stopper({});
   return std::make_unique<ExperimentCore>(std::move(settings), std::move(parts));

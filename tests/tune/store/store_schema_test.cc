@@ -1,5 +1,5 @@
-#include "tune/core/state_archive.h"
 #include "tune/store/store_schema.h"
+#include "tune/core/state_archive.h"
 
 #include <gmock/gmock.h>
 

@@ -141,8 +141,8 @@ void ExperimentCore::on(const FailedTrialsRepeated& event) {
 void ExperimentCore::advance() {
   if (!started_ || ended_) return;
   if (!stopping_ && !parts_.scheduler->waits_for_checkpoint()) {
-    while (may_create() && static_cast<std::int64_t>(trials_.count(TrialState::pending)) <
-                               settings_.early_trials)
+    while (may_create() &&
+           static_cast<std::int64_t>(trials_.count(TrialState::pending)) < settings_.early_trials)
       if (!ask()) break;
     start_in_ready_groups();
     if (settings_.shape)
