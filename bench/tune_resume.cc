@@ -1,8 +1,8 @@
 // Measures experiments through the real core and its log, without a cluster: the memory of the
 // driver per trial, the size of the file, and the time and memory of a resume. Prints one line per
 // figure: name, value, unit.
-//   mobula-bench-tune-resume DIRECTORY [TRIALS] [REPORTS] [random|tpe] [FIRST_EVENTS]
-// (default: 100,000 trials, 10 reports, random; FIRST_EVENTS 'all' writes no snapshots). The driver
+//   mobula-bench-tune-resume DIRECTORY [TRIALS] [REPORTS] [random|tpe] [EVENTS]
+// (default: 100,000 trials, 10 reports, random; EVENTS 'all' writes no snapshots). The driver
 // ends 9,000 events after a snapshot, and another process resumes.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -104,10 +104,14 @@ class Driver {
     const std::int64_t events = shape_.trials * (shape_.reports + 1);
     const std::int64_t last = events < 20'000 ? events - 50 : events / 10'000 * 10'000 - 1'000;
     feed(ExperimentStarted{});
+    while (events_ < last / 2 && act()) {
+    }
+    half_bytes_ = resident_bytes();
     while (events_ < last && act()) {
     }
   }
   std::int64_t events() const { return events_; }
+  double half_bytes() const { return half_bytes_; }
 
  private:
   struct Process {
@@ -164,6 +168,7 @@ class Driver {
   ExperimentLog& log_;
   const Shape shape_;
   std::int64_t events_ = 0;
+  double half_bytes_ = 0;  // resident memory after half of the events
   std::deque<GroupNumber> requested_;
   std::map<GroupNumber, Process> processes_;
   GroupNumber turn_ = 0;
@@ -180,17 +185,16 @@ void write(const Shape& shape) {
   if (!shape.has_snapshots) rule.events = INT64_MAX;
   if (!shape.has_snapshots) rule.busy = std::chrono::hours(1);
   ExperimentRecorder recorder(*core, *log, 0, rule);
-  const double before = resident_bytes();
   Driver driver(recorder, *log, shape);
   driver.play();
   log->flush();
-  const double grown = resident_bytes() - before;
+  const double grown = resident_bytes() - driver.half_bytes();
   rusage use{};
   ::getrusage(RUSAGE_SELF, &use);
   fmt::print("tune_core_write {:.0f} ms\n", ms_since(begin));
   fmt::print("tune_core_events {} events\n", driver.events());
   fmt::print("tune_core_memory_per_trial {:.0f} bytes\n",
-             grown / static_cast<double>(core->trials().size()));
+             2 * grown / static_cast<double>(core->trials().size()));
   fmt::print("tune_core_memory {:.1f} MiB\n", resident_bytes() / (1 << 20));
   fmt::print("tune_core_peak_memory {:.1f} MiB\n", static_cast<double>(use.ru_maxrss) / 1024);
   fmt::print("tune_core_file {:.1f} MB\n",
@@ -239,7 +243,7 @@ int main(int argc, char** argv) {
   if (argc < 2) {
     fmt::print(stderr,
                "usage: mobula-bench-tune-resume DIRECTORY [TRIALS] [REPORTS] "
-               "[random|tpe] [FIRST_EVENTS]\n");
+               "[random|tpe] [EVENTS]\n");
     return 2;
   }
   Shape shape{.directory = argv[1]};

@@ -4,7 +4,7 @@
     build/tune-oracle/bin/python bench/tune_speed.py build/release/bin [--trials 100] [--ray-trials 8] [-o table|json]
 
 tests/tune/oracle/run.sh makes the Python environment. Needs mobula-bench-tune, and for rows that it can measure
-mobula-bench-tune-storage and mobula-bench-tune-trials.
+mobula-bench-tune-resume, mobula-bench-tune-storage, and mobula-bench-tune-trials.
 """
 import argparse
 import json
@@ -97,12 +97,15 @@ def measure(arguments):
         rows.append({"name": f"TPE ask and tell at {size:,} trials", "unit": "ms", "bar": bar, "mobula": ours[f"tpe_ask_tell_{size}_trials"],
                      "peer": optuna_ask_and_tell(size), "of": "Optuna"})
     with tempfile.TemporaryDirectory(prefix="tune-speed-", dir=arguments.folder) as folder:
-        stored = lines_of(f"{programs}/mobula-bench-tune-storage", folder)
+        stored = lines_of(f"{programs}/mobula-bench-tune-resume", folder)
+        listed = lines_of(f"{programs}/mobula-bench-tune-storage", folder)
         trials = lines_of(f"{programs}/mobula-bench-tune-trials", folder, str(arguments.trials))
     if stored:
-        rows += [{"name": "file of 100,000 trials with 10 reports", "unit": "MB", "bar": "≤ 250", "mobula": stored["tune_file"]},
-                 {"name": "its reopening", "unit": "ms", "bar": "≤ 2,000", "mobula": stored["tune_resume"]},
-                 {"name": "its entry in a list", "unit": "ms", "bar": "≤ 100", "mobula": stored["tune_list"]}]
+        rows += [{"name": "file of 100,000 trials with 10 reports", "unit": "MB", "bar": "≤ 250", "mobula": stored["tune_core_file"]},
+                 {"name": "its reopening by the core", "unit": "ms", "bar": "≤ 2,000", "mobula": stored["tune_core_resume"]},
+                 {"name": "memory of core and log for them", "unit": "MiB", "bar": "≤ 60 + 29", "mobula": stored["tune_core_memory"]}]
+    if listed:
+        rows.append({"name": "its entry in a list", "unit": "ms", "bar": "≤ 100", "mobula": listed["tune_list"]})
     if trials:
         for name, reuse, bar in (("fresh", False, "≥ 100 × Ray"), ("reused", True, "")):
             rows.append({"name": f"trivial trials, {name} processes", "unit": "/s", "bar": bar, "mobula": trials[f"tune_trials_{name}"],

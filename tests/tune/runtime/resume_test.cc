@@ -80,6 +80,9 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
     // A trial continues from its checkpoint, and its iterations with it.
     EXPECT_EQ(step, iteration) << line;
     complete += step == 8 ? 1 : 0;
+    if (rule_ == "user") {
+      EXPECT_NE(line.find("lr: 0." + std::to_string(trial + 1)), std::string::npos) << line;
+    }
   }
   EXPECT_EQ(trials, 5) << done.output;
   EXPECT_GE(complete, rule_ == "pbt" ? 5 : 1) << done.output;
@@ -135,7 +138,8 @@ TEST_P(TuneResume, SecondDriver_IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, TuneResume,
-                         ::testing::Values("pbt", "asha", "pbt_snapshots", "asha_snapshots"),
+                         ::testing::Values("pbt", "asha", "pbt_snapshots", "asha_snapshots", "user",
+                                           "user_snapshots"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -10,11 +10,11 @@
 namespace mobula::internal::tune {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double no_loss = std::numeric_limits<double>::infinity();
 constexpr double least_reference = 1e-12;
 
-Losses reference_of(std::span<const Losses> rows) {
-  Losses reference(rows.front().size(), -infinity);
+Losses reference_above(std::span<const Losses> rows) {
+  Losses reference(rows.front().size(), -no_loss);
   for (const Losses& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) reference[i] = std::max(reference[i], row[i]);
   for (double& worst : reference) {
@@ -24,7 +24,7 @@ Losses reference_of(std::span<const Losses> rows) {
   return reference;
 }
 
-double box(const Losses& from, const Losses& to) {
+double volume_between(const Losses& from, const Losses& to) {
   double volume = 1;
   for (std::size_t i = 0; i < from.size(); ++i) volume *= to[i] - from[i];
   return volume;
@@ -40,7 +40,9 @@ std::vector<std::size_t> select_of_two(std::vector<Losses> rows, std::size_t cou
   while (selected.size() < count) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < left.size(); ++i)
-      if (box(rows[left[i]], corners[i]) > box(rows[left[best]], corners[best])) best = i;
+      if (volume_between(rows[left[i]], corners[i]) >
+          volume_between(rows[left[best]], corners[best]))
+        best = i;
     const Losses& chosen = rows[left[best]];
     selected.push_back(left[best]);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
@@ -54,7 +56,7 @@ std::vector<std::size_t> select_of_two(std::vector<Losses> rows, std::size_t cou
 }
 
 // The acquisitions maximize.
-ObjectivePoint negated(const Losses& losses) {
+ObjectivePoint maximized(const Losses& losses) {
   ObjectivePoint point = losses;
   for (double& value : point) value = -value;
   return point;
@@ -63,9 +65,9 @@ ObjectivePoint negated(const Losses& losses) {
 // A contribution never grows with the selected rows, so an old one is an upper bound.
 std::vector<std::size_t> select_of_many(const std::vector<Losses>& rows, std::size_t count,
                                         const Losses& reference) {
-  const ObjectivePoint floor = negated(reference);
+  const ObjectivePoint floor = maximized(reference);
   std::vector<double> bounds;
-  for (const Losses& row : rows) bounds.push_back(box(row, reference));
+  for (const Losses& row : rows) bounds.push_back(volume_between(row, reference));
   std::vector<std::size_t> left(rows.size());
   std::iota(left.begin(), left.end(), std::size_t{0});
   std::vector<std::size_t> selected;
@@ -77,14 +79,14 @@ std::vector<std::size_t> select_of_many(const std::vector<Losses>& rows, std::si
     double most = 0;
     for (const std::size_t row : order) {
       if (front.empty() || bounds[row] < most) break;
-      bounds[row] = hypervolume_improvement(negated(rows[row]), front, floor);
+      bounds[row] = hypervolume_improvement(maximized(rows[row]), front, floor);
       most = std::max(most, bounds[row]);
     }
     const auto best = std::max_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
       return bounds[a] < bounds[b];
     });
     selected.push_back(*best);
-    front.push_back(negated(rows[*best]));
+    front.push_back(maximized(rows[*best]));
     front = pareto_front(std::move(front));
     left.erase(best);
   }
@@ -145,7 +147,7 @@ std::vector<std::size_t> good_rows(std::span<const Losses> rows, std::size_t cou
     last_rows.push_back(row);
   }
   if (taken < count && !last.empty())
-    for (const std::size_t each : select_subset(last, count - taken, reference_of(last)))
+    for (const std::size_t each : select_subset(last, count - taken, reference_above(last)))
       good.push_back(last_rows[each]);
   std::sort(good.begin(), good.end());
   return good;
