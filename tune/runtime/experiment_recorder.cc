@@ -11,6 +11,8 @@ namespace {
 // Snapshots take at most a twentieth of the time of the core.
 constexpr int least_ratio = 20;
 constexpr std::size_t most_nodes = 256;
+// A slow or full disk gets no further snapshots.
+constexpr std::size_t most_waiting_bytes = 32u << 20;
 
 }  // namespace
 
@@ -153,6 +155,7 @@ void ExperimentRecorder::add_outcome(TrialNumber trial) {
 void ExperimentRecorder::add_snapshot() {
   events_ = 0;
   busy_ = Clock::duration(0);
+  if (log_.waiting_bytes() > most_waiting_bytes) return;
   const auto began = Clock::now();
   auto saved = core_.save();
   if (!saved) return;
