@@ -29,7 +29,7 @@ struct RunnerParts {
   std::unique_ptr<ExperimentCore> core;
   std::unique_ptr<ExperimentLog> log;
   bool resumed = false;                        // the log has events of an earlier process
-  std::vector<StoredSnapshot> snapshots = {};  // of an earlier process, newest first
+  std::vector<StoredSnapshot> snapshots = {};  // snapshots by an earlier process, newest first
   SnapshotRule snapshot_rule = {};
   std::int64_t created_ms = 0;  // wall-clock time of the first event
   bool reuses_processes = false;
@@ -76,7 +76,7 @@ class ExperimentRunner {
     ObjectRef<bool> ready = {};
   };
 
-  // A command that waits for its batch, with what callbacks learn about an ended trial.
+  // A command that waits for its batch, with the result of an ended trial for callbacks.
   struct HeldCommand {
     std::uint64_t batch = 0;
     ExperimentCommand command = {};

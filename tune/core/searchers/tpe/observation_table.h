@@ -136,7 +136,7 @@ class ObservationTable {
   std::vector<Key> complete_, pruned_, infeasible_;  // the best ones, in order
   bool several_;
   std::map<TrialNumber, Losses> losses_;          // feasible complete trials of several objectives
-  std::optional<std::vector<TrialNumber>> good_;  // of the present trials
+  std::optional<std::vector<TrialNumber>> good_;  // result of good_trials()
 };
 
 }  // namespace mobula::internal::tune
