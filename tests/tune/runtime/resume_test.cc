@@ -116,6 +116,8 @@ TEST_P(TuneResume, Replay_ComparesDecisions) {
   EXPECT_EQ(same.status, 0) << same.output;
   EXPECT_NE(same.output.find(" with recorded decisions, 0 differ"), std::string::npos)
       << same.output;
+  // The retained events of ASHA create no trials, so they have no draws.
+  if (rule_ != GetParam() && rule_ != "pbt") return;
   // Another seed of the experiment decides differently.
   sqlite3* database = nullptr;
   const std::string file = storage_ + "/" + rule_ + "/experiment.sqlite";
