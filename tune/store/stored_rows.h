@@ -140,8 +140,8 @@ struct SetTrialState {
   TrialState state = TrialState::pending;
 };
 
-// Trials, attempts, outcomes, and checkpoints replace the row of the same number. A report that exists
-// already stays as it is, so that a resumed controller may repeat it.
+// Trials, attempts, outcomes, and checkpoints replace the row of the same number. A report that
+// exists already stays as it is, so that a resumed controller may repeat it.
 using StoreChange = std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport,
                                  StoredCheckpoint, EraseCheckpoint, StoredEvent, StoredSnapshot,
                                  SetExperimentState, EndOpenAttempts, StoredOutcome>;

@@ -1,4 +1,5 @@
-// Runs or resumes a PBT or ASHA experiment, or ASHA with a searcher of the user, and ends itself by SIGKILL at a given report.
+// Runs or resumes a PBT or ASHA experiment, or ASHA with a searcher of the user, and ends itself by
+// SIGKILL at a given report.
 // Usage: tune_resume_driver STORAGE pbt|asha|user KILL_AT
 #include <signal.h>
 #include <unistd.h>
