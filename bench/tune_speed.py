@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Measures the speed of Tune side by side with Ray Tune 2.60 and Optuna 5.0.
 
-    build/tune-oracle/bin/python bench/tune_speed.py build/release/bin [--trials 100] [--ray-trials 8] [-o table|json]
+    build/tune-oracle/bin/python bench/tune_speed.py build/release/bin [--trials 100] [--ray-trials 8] [--limit 240]
+        [-o table|json]
+
+Each peer and each program runs in a process of its own, for at most LIMIT seconds; a row without an end in time shows the limit.
 
 tests/tune/oracle/run.sh makes the Python environment. Needs mobula-bench-tune, and for rows that it can measure
-mobula-bench-tune-storage and mobula-bench-tune-trials.
+mobula-bench-tune-resume, mobula-bench-tune-storage, and mobula-bench-tune-trials.
 """
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -19,13 +23,35 @@ import warnings
 warnings.filterwarnings("ignore")
 
 
-def lines_of(program, *words, timeout=580):
-    """The figures of a program, by name: value and the rest of the line."""
+def output_of(words, limit):
+    """The output within the limit. The processes of a program that takes longer end with it."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(words, stdout=output, start_new_session=True)
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
+        output.seek(0)
+        if status not in (0, -signal.SIGKILL):
+            print(f"tune_speed: {' '.join(words)}: status {status}", file=sys.stderr)
+        return output.read()
+
+
+def lines_of(limit, program, *words):
+    """The figures of a program, by name."""
     if not os.path.exists(program):
         print(f"tune_speed: left out: {program} does not exist", file=sys.stderr)
         return {}
-    text = subprocess.run([program, *words], stdout=subprocess.PIPE, text=True, check=True, timeout=timeout).stdout
-    return {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if len(line.split()) >= 3}
+    lines = [line.split() for line in output_of([program, *words], limit).splitlines()]
+    return {words[0]: float(words[1]) for words in lines if len(words) >= 3}
+
+
+def peer(arguments, name, *values):
+    """The figure of a peer in a process of its own, or None after the limit."""
+    words = [sys.executable, os.path.abspath(__file__), arguments.programs, "--peer", name, *(str(value) for value in values)]
+    lines = [line.split() for line in output_of(words, arguments.limit).splitlines() if line.startswith("peer ")]
+    return float(lines[-1][1]) if lines else None
 
 
 def optuna_ask_and_tell(size):
@@ -88,26 +114,37 @@ def ray_trials(count, reuse):
             ray.shutdown()
 
 
+PEERS = {"optuna": lambda size: optuna_ask_and_tell(int(size)), "asha": lambda recorded: ray_decision(int(recorded)),
+         "trials": lambda count, reuse: ray_trials(int(count), reuse == "reused")}
+
+
 def measure(arguments):
-    programs = arguments.programs
-    ours = lines_of(f"{programs}/mobula-bench-tune")
-    rows = [{"name": "ASHA decision with 100,000 recorded values", "unit": "µs", "bar": "≤ 2",
-             "mobula": ours["asha_decision_100000_recorded"], "peer": ray_decision(100_000), "of": "Ray Tune"}]
-    for size, bar in ((10_000, "≤ 10"), (100_000, "≤ 100")):
-        rows.append({"name": f"TPE ask and tell at {size:,} trials", "unit": "ms", "bar": bar, "mobula": ours[f"tpe_ask_tell_{size}_trials"],
-                     "peer": optuna_ask_and_tell(size), "of": "Optuna"})
+    programs, limit = arguments.programs, arguments.limit
+    ours = lines_of(limit, f"{programs}/mobula-bench-tune")
     with tempfile.TemporaryDirectory(prefix="tune-speed-", dir=arguments.folder) as folder:
-        stored = lines_of(f"{programs}/mobula-bench-tune-storage", folder)
-        trials = lines_of(f"{programs}/mobula-bench-tune-trials", folder, str(arguments.trials))
-    if stored:
-        rows += [{"name": "file of 100,000 trials with 10 reports", "unit": "MB", "bar": "≤ 250", "mobula": stored["tune_file"]},
-                 {"name": "its reopening", "unit": "ms", "bar": "≤ 2,000", "mobula": stored["tune_resume"]},
-                 {"name": "its entry in a list", "unit": "ms", "bar": "≤ 100", "mobula": stored["tune_list"]}]
-    if trials:
-        for name, reuse, bar in (("fresh", False, "≥ 100 × Ray"), ("reused", True, "")):
-            rows.append({"name": f"trivial trials, {name} processes", "unit": "/s", "bar": bar, "mobula": trials[f"tune_trials_{name}"],
-                         "peer": ray_trials(arguments.ray_trials, reuse), "of": "Ray Tune"})
-    return rows
+        ours |= lines_of(limit, f"{programs}/mobula-bench-tune-resume", folder)
+        ours |= lines_of(limit, f"{programs}/mobula-bench-tune-storage", folder)
+        ours |= lines_of(limit, f"{programs}/mobula-bench-tune-trials", folder, str(arguments.trials))
+    rows = [("ASHA decision with 100,000 recorded values", "µs", "≤ 2", "asha_decision_100000_recorded", ("Ray Tune", "asha", 100_000)),
+            ("TPE ask and tell at 10,000 trials", "ms", "≤ 10", "tpe_ask_tell_10000_trials", ("Optuna", "optuna", 10_000)),
+            ("TPE ask and tell at 100,000 trials", "ms", "≤ 100", "tpe_ask_tell_100000_trials", ("Optuna", "optuna", 100_000)),
+            ("file of 100,000 trials with 10 reports", "MB", "≤ 250", "tune_core_file", None),
+            ("its reopening by the core", "ms", "≤ 2,000", "tune_core_resume", None),
+            ("memory of core and log for them", "MiB", "≤ 60 + 29", "tune_core_memory", None),
+            ("its entry in a list", "ms", "≤ 100", "tune_list", None),
+            ("trivial trials, fresh processes", "/s", "≥ 100 × Ray", "tune_trials_fresh", ("Ray Tune", "trials", arguments.ray_trials, "fresh")),
+            ("trivial trials, reused processes", "/s", "–", "tune_trials_reused", ("Ray Tune", "trials", arguments.ray_trials, "reused"))]
+    result = []
+    for name, unit, bar, figure, other in rows:
+        row = {"name": name, "unit": unit, "bar": bar, "mobula": ours.get(figure)}
+        if other:
+            row |= {"of": other[0], "peer": peer(arguments, *other[1:])}
+        result.append(row)
+    return result
+
+
+def shown(value, unit, limit):
+    return f"no end in {limit} s" if value is None else f"{value:.3g} {unit}"
 
 
 def main():
@@ -115,19 +152,24 @@ def main():
     parser.add_argument("programs", help="folder of the programs of bench/")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--ray-trials", type=int, default=8)
+    parser.add_argument("--limit", type=float, default=240, help="seconds for each program and each peer")
     parser.add_argument("--folder", default="/tmp", help="for the files of experiments")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
+    parser.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.peer:
+        print("peer", PEERS[arguments.peer[0]](*arguments.peer[1:]), flush=True)
+        return
     load = os.getloadavg()[0]
     rows = measure(arguments)
     if arguments.output == "json":
         json.dump({"load": [load, os.getloadavg()[0]], "rows": rows}, sys.stdout, indent=1)
         print()
         return
-    print("| figure | bar | Mobula | peer |\n| --- | --- | --- | --- |")
+    print("| figure | Mobula | peer | bar |\n| --- | --- | --- | --- |")
     for row in rows:
-        peer = f"{row['peer']:.3g} {row['unit']}, {row['of']}" if "peer" in row else "–"
-        print(f"| {row['name']} | {row['bar']} | {row['mobula']:.3g} {row['unit']} | {peer} |")
+        other = f"{shown(row['peer'], row['unit'], arguments.limit)} ({row['of']})" if "of" in row else "–"
+        print(f"| {row['name']} | {shown(row['mobula'], row['unit'], arguments.limit)} | {other} | {row['bar']} |")
     print(f"load average {load:.1f} before and {os.getloadavg()[0]:.1f} after", file=sys.stderr)
 
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "tune/core/experiment/decision_record.h"
 #include "tune/experiment_world.h"
@@ -245,9 +246,68 @@ TEST_P(ExperimentHistories, KilledDuringSave_ReplayContinues) {
   }
 }
 
+// A loaded core takes over after every few events, and decides as one core does.
+void expect_equal_decisions(WorldOptions options, std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    options.saves_on_request = seed % 2 == 0;
+    options.swap_every = static_cast<int>(seed % 5) + 1;
+    ExperimentWorld world(options, seed);
+    world.play(seed % 3 == 0 ? std::optional(static_cast<int>(seed * 7 % 100 + 1)) : std::nullopt);
+    EXPECT_THAT(world.faults(), ElementsAre())
+        << options.scheduler << ", " << options.searcher << ", seed " << seed;
+  }
+}
+
+TEST_P(ExperimentHistories, LoadedCore_DecidesEqually) {
+  expect_equal_decisions({.scheduler = GetParam()}, 25);
+}
+
+class LoadedSearchers : public testing::TestWithParam<const char*> {};
+
+TEST_P(LoadedSearchers, DecideEqually) {
+  const bool bohb = std::string(GetParam()) == "bohb";
+  expect_equal_decisions(
+      {.scheduler = bohb ? "hyperband_bohb" : "asha", .searcher = GetParam(), .trials = 20}, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, LoadedSearchers,
+                         testing::Values("tpe", "bayes", "gp", "cma", "nsga2", "bohb", "sobol",
+                                         "limited", "repeated"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(ExperimentState, RejectsMalformedBytes) {
+  const WorldOptions options{.scheduler = "pbt"};
+  ExperimentWorld world(options, 3);
+  world.play();
+  const auto saved = world.core().save();
+  for (std::size_t size = 0; size < saved->core.size(); size += 7) {
+    const auto core = make_core(options, 3);
+    EXPECT_FALSE(core->load(saved->core.substr(0, size), saved->searcher).ok()) << size;
+  }
+  std::string newer = saved->core;
+  newer[0] = 9;
+  EXPECT_THAT(make_core(options, 3)->load(newer, saved->searcher).error().text,
+              HasSubstr("snapshot format 9, expected 1"));
+}
+
+TEST(ExperimentState, FinishedTrialsKeepTheirValueAlone) {
+  ExperimentWorld world({.trials = 340, .slots = 50}, 7);
+  world.play();
+  std::int64_t records = 0;
+  std::int64_t values = 0;
+  std::int64_t failed = 0;
+  for (TrialNumber trial = 0; trial < 340; ++trial) {
+    failed += world.core().trials().state(trial) == TrialState::failed ? 1 : 0;
+    records += world.core().has_record(trial) ? 1 : 0;
+    values += std::isnan(world.core().last_value(trial)) ? 0 : 1;
+  }
+  EXPECT_LE(records, failed + 24 + 40 + 50);
+  EXPECT_GT(values, 300);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rules, ExperimentHistories,
-                         testing::Values("fifo", "asha", "promotion", "hyperband", "pbt",
-                                         "synch_pbt"),
+                         testing::Values("fifo", "asha", "promotion", "hyperband", "median", "pbt",
+                                         "synch_pbt", "pb2", "changing"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

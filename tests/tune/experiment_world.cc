@@ -8,8 +8,19 @@
 
 #include "tune/core/experiment/decision_record.h"
 #include "tune/core/schedulers/hyperband.h"
+#include "tune/core/schedulers/median_stopping.h"
+#include "tune/core/schedulers/population_bandit.h"
 #include "tune/core/schedulers/population_training.h"
+#include "tune/core/schedulers/resource_changing.h"
 #include "tune/core/schedulers/successive_halving.h"
+#include "tune/core/searchers/bohb/bohb_search.h"
+#include "tune/core/searchers/cma/cma_search.h"
+#include "tune/core/searchers/gaussian/bayes_search.h"
+#include "tune/core/searchers/gaussian/gp_search.h"
+#include "tune/core/searchers/genetic/nsga_search.h"
+#include "tune/core/searchers/search_wrappers.h"
+#include "tune/core/searchers/sobol/sobol_search.h"
+#include "tune/core/searchers/tpe/parzen_search.h"
 #include "tune/core/searchers/variant_search.h"
 
 namespace mobula::internal::tune {
@@ -85,6 +96,18 @@ class RecordingStopper final : public TrialStopper {
   double limit_;
 };
 
+// ASHA whose trials change between one and two CPUs.
+TrialSchedulerPtr changing_scheduler() {
+  return make_resource_changing(
+      make_successive_halving({.max_t = 9, .reduction_factor = 3}).value(),
+      [](const Report& report, const TrialTable& /*trials*/,
+         const ResourceBundles& /*base*/) -> Result<std::optional<ResourceBundles>> {
+        const std::int64_t cpus =
+            static_cast<std::int64_t>(report.time.value_or(0)) % 4 < 2 ? 1 : 2;
+        return std::optional<ResourceBundles>({{{"CPU", cpus * 10000}}});
+      });
+}
+
 TrialSchedulerPtr scheduler_named(const std::string& name) {
   if (name == "asha") return make_successive_halving({.max_t = 9, .reduction_factor = 3}).value();
   if (name == "promotion")
@@ -93,12 +116,47 @@ TrialSchedulerPtr scheduler_named(const std::string& name) {
                                     .type = SuccessiveHalvingSettings::Type::promotion})
         .value();
   if (name == "hyperband") return make_hyperband({.max_t = 9}).value();
+  if (name == "median")
+    return make_median_stopping({.grace_period = 2, .min_samples_required = 2}).value();
+  if (name == "pb2")
+    return make_population_bandit({.perturbation_interval = 2, .bounds = {{"x", {0, 1}}}}).value();
+  if (name == "changing") return changing_scheduler();
   if (name == "pbt" || name == "synch_pbt") {
     PopulationSettings settings{.perturbation_interval = 2, .synch = name == "synch_pbt"};
     settings.explore.mutations = Space{{"x", uniform(0, 1)}};
     return make_population_training(std::move(settings)).value();
   }
   return make_fifo_scheduler();
+}
+
+template <class Search, class Settings>
+SearchAlgorithmPtr model_search(const Settings& settings, const SearchSpace& space) {
+  return Search::make(settings, space).value();
+}
+
+SearchAlgorithmPtr searcher_named(const WorldOptions& options, std::uint64_t seed) {
+  const std::string& name = options.searcher;
+  Space space{{"x", uniform(0, 1)}};
+  if (name == "variants")
+    return VariantSearch::make(space, {.num_samples = options.trials}, seed).value();
+  if (name != "bayes") {
+    space.add("n", randint(0, 5));
+    space.add("c", choice({"a", "b", "c"}));
+  }
+  const SearchSpace dimensions = SearchSpace::make(space).value();
+  if (name == "bayes") return model_search<BayesSearch>(BayesSettings{}, dimensions);
+  if (name == "gp") return model_search<GpSearch>(GpSettings{.n_startup_trials = 4}, dimensions);
+  if (name == "cma") return model_search<CmaSearch>(CmaSettings{.popsize = 4}, dimensions);
+  if (name == "nsga2")
+    return model_search<NsgaSearch>(NsgaSettings{.population_size = 5}, dimensions);
+  if (name == "bohb") return model_search<BohbSearch>(BohbSettings{}, dimensions);
+  if (name == "sobol") return SobolSearch::make(dimensions, {.scramble = true}).value();
+  SearchAlgorithmPtr tpe =
+      model_search<ParzenSearch>(ParzenSettings{.n_startup_trials = 4}, dimensions);
+  if (name == "limited")
+    return make_concurrency_limiter(std::move(tpe), {.max_concurrent = 3, .batch = true}).value();
+  if (name == "repeated") return make_repeater(std::move(tpe), {.repeat = 3}).value();
+  return tpe;
 }
 
 }  // namespace
@@ -120,10 +178,18 @@ std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint
   settings.max_failures = options.max_failures;
   settings.checkpoints.num_to_keep = 1;
   ExperimentParts parts;
-  parts.searcher =
-      VariantSearch::make(Space{{"x", uniform(0, 1)}}, {.num_samples = options.trials}, seed)
-          .value();
-  parts.scheduler = scheduler_named(options.scheduler);
+  parts.searcher = searcher_named(options, seed);
+  if (options.scheduler == "hyperband_bohb") {
+    auto bohb = make_hyperband({.max_t = 9, .for_bohb = true}).value();
+    parts.budgets = bohb.get();
+    parts.scheduler = std::move(bohb);
+  } else {
+    parts.scheduler = scheduler_named(options.scheduler);
+  }
+  if (options.scheduler == "changing") {
+    parts.shape_of = [shape = *settings.shape](const Config&) { return Result<GroupShape>(shape); };
+    settings.shape.reset();
+  }
   parts.stopper = make_combined_stopper({});
   return std::make_unique<ExperimentCore>(std::move(settings), std::move(parts));
 }
@@ -144,6 +210,20 @@ void ExperimentWorld::feed(const ExperimentEvent& event) {
   for (const ExperimentCommand& command : commands) carry_out(command);
   if (options_.max_concurrent > 0 && core_->running() > options_.max_concurrent)
     faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), core_->running()));
+  if (options_.swap_every > 0 &&
+      events_.size() % static_cast<std::size_t>(options_.swap_every) == 0)
+    swap();
+}
+
+void ExperimentWorld::swap() {
+  const auto saved = core_->save();
+  auto loaded = make_core(options_, seed_);
+  if (const auto done = loaded->load(saved->core, saved->searcher); !done)
+    faults_.push_back(fmt::format("event {}: {}", events_.size(), done.error().text));
+  const auto again = loaded->save();
+  if (again->core != saved->core || again->searcher != saved->searcher)
+    faults_.push_back(fmt::format("event {}: the loaded core has another state", events_.size()));
+  core_ = std::move(loaded);
 }
 
 void ExperimentWorld::carry_out(const ExperimentCommand& command) {

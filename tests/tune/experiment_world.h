@@ -26,13 +26,18 @@ TrialSchedulerPtr recording_scheduler(CallLog& log, std::map<std::string, Decisi
 TrialStopperPtr recording_stopper(CallLog& log, double limit);
 
 struct WorldOptions {
-  std::string scheduler = "fifo";  // fifo, asha, promotion, hyperband, pbt, synch_pbt
+  // fifo, asha, promotion, hyperband, hyperband_bohb, median, pbt, synch_pbt, pb2,
+  // changing
+  std::string scheduler = "fifo";
+  // variants, tpe, bayes, gp, cma, nsga2, bohb, sobol, limited, repeated
+  std::string searcher = "variants";
   std::int64_t trials = 8;
   std::int64_t slots = 3;  // groups that fit
   std::int64_t max_concurrent = 0;
   bool saves_on_request = false;
   int max_failures = 1;
   bool kill_during_save = false;  // delays the kill until a trial saves a checkpoint
+  int swap_every = 0;             // events after which a core that is loaded takes over; 0: never
 };
 
 std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint64_t seed);
@@ -57,6 +62,8 @@ class ExperimentWorld {
   };
 
   void feed(const ExperimentEvent& event);
+  // A new core continues with the state of the present one.
+  void swap();
   void carry_out(const ExperimentCommand& command);
   void act();
   void report(GroupNumber group, Process& process);

@@ -40,7 +40,7 @@ TEST_P(RecordedSuggestions, EqualOptuna) {
   EXPECT_GT(runner.compared(), 1000);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optuna, RecordedSuggestions, testing::Values("tpe", "nsga2"),
+INSTANTIATE_TEST_SUITE_P(Optuna, RecordedSuggestions, testing::Values("tpe", "motpe", "nsga2"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 class RecordedWrapper : public testing::TestWithParam<const char*> {};

@@ -30,14 +30,18 @@ std::vector<double> parse_numbers(const std::string& text) {
   }
 }
 
+// "min,max".
+std::vector<Mode> parse_modes(const std::string& text) {
+  std::vector<Mode> modes;
+  for (std::size_t at = 0; at < text.size(); at += 4)
+    modes.push_back(text.substr(at, 3) == "max" ? Mode::max : Mode::min);
+  return modes;
+}
+
 // The settings of "S nsga2 modes=min,max population=10 …".
 NsgaSettings nsga_settings(const std::map<std::string, std::string>& options) {
   NsgaSettings settings;
-  settings.modes.clear();
-  const std::string& modes = options.at("modes");
-  for (std::size_t at = 0; at < modes.size(); at += 4) {
-    settings.modes.push_back(modes.substr(at, 3) == "max" ? Mode::max : Mode::min);
-  }
+  settings.modes = parse_modes(options.at("modes"));
   settings.population_size = std::atoi(options.at("population").c_str());
   settings.crossover_prob = std::strtod(options.at("crossover").c_str(), nullptr);
   settings.swapping_prob = std::strtod(options.at("swapping").c_str(), nullptr);
@@ -123,7 +127,9 @@ void SuggestionRunner::make_searcher() {
     return;
   }
   const Mode mode = options_["mode"] == "max" ? Mode::max : Mode::min;
-  searcher_ = ParzenSearch::make({.mode = mode}, SearchSpace()).value();
+  ParzenSettings settings{.mode = mode};
+  if (options_.contains("modes")) settings.several = parse_modes(options_["modes"]);
+  searcher_ = ParzenSearch::make(settings, SearchSpace()).value();
 }
 
 void SuggestionRunner::snapshot() {

@@ -70,6 +70,40 @@ TEST(SearchWrappers, LimitRepeatedSuggestionsOfTpe) {
   EXPECT_EQ(limited->ask(2, {random, random}).value().kind, Suggestion::Kind::config);
 }
 
+class RecordingEnds final : public SearchAlgorithm {
+ public:
+  explicit RecordingEnds(std::vector<TrialEnd>& ends) : ends_(ends) {}
+  Result<Suggestion> ask(TrialNumber /*trial*/, SearchRandom /*random*/) override {
+    return Suggestion{.kind = Suggestion::Kind::config};
+  }
+  void tell(TrialNumber /*trial*/, const TrialEnd& end) override { ends_.push_back(end); }
+  std::string save() const override { return {}; }
+  Result<void> load(std::string_view /*state*/) override { return {}; }
+
+ private:
+  std::vector<TrialEnd>& ends_;
+};
+
+TEST(SearchWrappers, RepeaterPassesMeansOfAllObjectives) {
+  std::vector<TrialEnd> ends;
+  const auto repeater = make_repeater(std::make_unique<RecordingEnds>(ends), {.repeat = 3}).value();
+  NumpyRandom random(1);
+  for (TrialNumber trial = 0; trial < 3; ++trial)
+    ASSERT_TRUE(repeater->ask(trial, {random, random}).ok());
+  repeater->tell(0, {.constraints = {-1}, .values = {1, 10}});
+  // A loaded repeater continues.
+  const std::string state = repeater->save();
+  const auto loaded = make_repeater(std::make_unique<RecordingEnds>(ends), {.repeat = 3}).value();
+  ASSERT_TRUE(loaded->load(state).ok());
+  loaded->tell(1, {.constraints = {2}, .values = {3, 30}});
+  EXPECT_TRUE(ends.empty());
+  loaded->tell(2, {.state = EndState::failed});
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].state, EndState::complete);
+  EXPECT_EQ(ends[0].values, (std::vector<double>{2, 20}));
+  EXPECT_EQ(ends[0].constraints, std::vector<double>{0.5});
+}
+
 TEST(SearchWrappers, RejectOptionsAndNameThem) {
   EXPECT_THAT(make_concurrency_limiter(nullptr, {.max_concurrent = 0}).error().text,
               HasSubstr("::max_concurrent: 0"));

@@ -120,9 +120,17 @@ class UserScheduler final : public TrialScheduler {
     return scheduler_->choose_trial_to_run(step.trials.all(TrialState::pending),
                                            step.trials.all(TrialState::paused));
   }
-  // A resumed experiment repeats all calls.
-  std::string save() const override { return {}; }
-  Result<void> load(std::string_view /*state*/) override { return {}; }
+  // Without a saved state, a resumed experiment repeats all calls.
+  bool can_save() const override { return !scheduler_->save().empty(); }
+  std::string save() const override { return scheduler_->save(); }
+  Result<void> load(std::string_view state) override {
+    try {
+      scheduler_->load(std::string(state));
+      return {};
+    } catch (const std::exception& error) {
+      return failure(ErrorCode::corrupt, fmt::format("scheduler: load: {}", error.what()));
+    }
+  }
 
  private:
   template <class T, class F>

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <map>
+#include <set>
 #include <utility>
 
 #include "tune/api/core_values.h"
@@ -14,6 +14,7 @@
 #include "tune/core/searchers/sobol/sobol_search.h"
 #include "tune/core/searchers/tpe/parzen_search.h"
 #include "tune/core/searchers/variant_search.h"
+#include "tune/core/state_archive.h"
 
 namespace mobula::tune {
 
@@ -80,8 +81,8 @@ Result<void> check_support(const std::string& name, const SearchSupport& support
                            const SearchPlan& plan) {
   if (plan.modes.size() > 1 && !support.several)
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{}: {} objectives, and it supports one; use GPSearch or "
-                               "Nsga2Search",
+                   fmt::format("{}: {} objectives, and it supports one; use TPESearch, "
+                               "GPSearch, or Nsga2Search",
                                name, plan.modes.size()));
   if (plan.constrained && !support.constraints)
     return failure(ErrorCode::invalid_argument,
@@ -129,8 +130,9 @@ class PresetSearch final : public SearchAlgorithm {
       : inner_(std::move(inner)), points_(std::move(points)) {}
   Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override {
     if (next_ == points_.size()) return inner_->ask(trial, random);
-    preset_.emplace(trial, true);
-    return Suggestion{.kind = Suggestion::Kind::config, .config = points_[next_++]};
+    preset_.insert(trial);
+    return Suggestion{.kind = Suggestion::Kind::config,
+                      .config = points_[static_cast<std::size_t>(next_++)]};
   }
   void report(TrialNumber trial, double step, double value) override {
     if (!preset_.contains(trial)) inner_->report(trial, step, value);
@@ -148,14 +150,26 @@ class PresetSearch final : public SearchAlgorithm {
     if (!preset_.contains(trial)) inner_->resumed(trial);
   }
   bool limit_concurrency(int most) override { return inner_->limit_concurrency(most); }
-  std::string save() const override { return inner_->save(); }
-  Result<void> load(std::string_view state) override { return inner_->load(state); }
+  bool can_save() const override { return inner_->can_save(); }
+  std::string save() const override {
+    StateWriter writer;
+    writer(inner_->save(), next_, preset_);
+    return writer.take();
+  }
+  Result<void> load(std::string_view state) override {
+    StateReader reader(state);
+    std::string inner;
+    reader(inner, next_, preset_);
+    if (!reader.finished() || next_ > points_.size())
+      return failure(ErrorCode::corrupt, "load preset points: malformed state");
+    return inner_->load(inner);
+  }
 
  private:
   SearchAlgorithmPtr inner_;
   std::vector<Config> points_;
-  std::size_t next_ = 0;
-  std::map<TrialNumber, bool> preset_;
+  std::uint64_t next_ = 0;
+  std::set<TrialNumber> preset_;  // live trials of these points
 };
 
 class LimiterRecipe final : public SearchRecipe {
@@ -185,8 +199,6 @@ class RepeaterRecipe final : public SearchRecipe {
   RepeaterRecipe(api::SearcherPtr inner, api::RepeaterOptions options)
       : inner_(std::move(inner)), options_(options) {}
   Result<MadeSearch> make(const SearchPlan& plan) const override {
-    if (Result<void> supported = check_support("Repeater", {}, plan); !supported)
-      return supported.error();
     Result<MadeSearch> made = make_search(inner_, plan);
     if (!made) return made;
     auto repeated = make_repeater(std::move(made->algorithm),
@@ -239,9 +251,17 @@ class UserSearch final : public SearchAlgorithm {
     searcher_->tell(trial, metrics,
                     end.state == EndState::failed ? api::State::failed : api::State::complete);
   }
-  // A resumed experiment repeats all calls.
-  std::string save() const override { return {}; }
-  Result<void> load(std::string_view /*state*/) override { return {}; }
+  // Without a saved state, a resumed experiment repeats all calls.
+  bool can_save() const override { return !searcher_->save().empty(); }
+  std::string save() const override { return searcher_->save(); }
+  Result<void> load(std::string_view state) override {
+    try {
+      searcher_->load(std::string(state));
+      return {};
+    } catch (const std::exception& error) {
+      return failure(ErrorCode::corrupt, fmt::format("searcher: load: {}", error.what()));
+    }
+  }
 
  private:
   api::SearcherPtr searcher_;
@@ -291,13 +311,14 @@ SearcherPtr SobolSearch(const SobolOptions& options) {
 }
 
 SearcherPtr TPESearch(const TpeOptions& options) {
-  return model_recipe("TPESearch", {.constraints = true},
+  return model_recipe("TPESearch", {.several = true, .constraints = true},
                       [options](const SearchSpace& space, const SearchPlan& plan) {
-                        return internal::tune::ParzenSearch::make(
-                            {.mode = plan.modes.front(),
-                             .n_startup_trials = options.n_startup_trials,
-                             .n_candidates = options.n_candidates},
-                            space);
+                        internal::tune::ParzenSettings settings{
+                            .mode = plan.modes.front(),
+                            .n_startup_trials = options.n_startup_trials,
+                            .n_candidates = options.n_candidates};
+                        if (plan.modes.size() > 1) settings.several = plan.modes;
+                        return internal::tune::ParzenSearch::make(settings, space);
                       });
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -10,6 +11,7 @@
 
 #include "tune/api/core_values.h"
 #include "tune/api/search_recipe.h"
+#include "tune/core/searchers/genetic/nondomination.h"
 
 namespace mobula::tune {
 
@@ -19,10 +21,19 @@ class StudyState {
  public:
   StudyState(const SearcherPtr& searcher, const StudyOptions& options) : options_(options) {
     if (options_.seed == 0) options_.seed = std::random_device()();
-    internal::tune::SearchPlan plan{.metric = options.metric,
-                                    .modes = {internal::tune::core_mode(options.mode)},
+    if (options_.objectives.empty())
+      options_.objectives = {{options_.metric, options_.mode}};
+    else if (!options_.metric.empty())
+      internal::tune::refuse_tune(
+          "StudyOptions::objectives",
+          "metric is '" + options_.metric + "' as well; pass objectives alone");
+    internal::tune::SearchPlan plan{.metric = several() ? "" : options_.objectives.front().metric,
+                                    .modes = {},
+                                    .constrained = !options_.constraints.empty(),
                                     .num_samples = -1,
                                     .seed = options_.seed};
+    for (const Objective& objective : options_.objectives)
+      plan.modes.push_back(internal::tune::core_mode(objective.mode));
     auto made = internal::tune::make_search(searcher ? searcher : TPESearch(), plan);
     if (!made) internal::tune::refuse_tune("Study", made.error().text);
     search_ = std::move(made->algorithm);
@@ -55,7 +66,10 @@ class StudyState {
 
   void report(std::int64_t trial, const Metrics& metrics) {
     Row& row = live(trial);
-    search_->report(trial, static_cast<double>(++row.reports), value_of(trial, metrics));
+    // Models of several objectives use no intermediate values.
+    if (several()) return;
+    search_->report(trial, static_cast<double>(++row.reports),
+                    value_of(trial, metrics, options_.objectives.front().metric));
   }
 
   void tell(std::int64_t trial, const Metrics& metrics, State state) {
@@ -64,23 +78,47 @@ class StudyState {
     if (state == State::failed) {
       end.state = internal::tune::EndState::failed;
     } else {
-      end.value = value_of(trial, metrics);
+      bool valid = true;
+      const auto take = [&](const std::string& name) {
+        const double value = value_of(trial, metrics, name);
+        valid = valid && !std::isnan(value);
+        return value;
+      };
+      for (const Objective& objective : options_.objectives)
+        end.values.push_back(take(objective.metric));
+      for (const std::string& constraint : options_.constraints)
+        end.constraints.push_back(take(constraint));
       if (state == State::pruned) end.state = internal::tune::EndState::pruned;
-      if (std::isnan(*end.value)) end = {.state = internal::tune::EndState::failed};
+      if (!valid) end = {.state = internal::tune::EndState::failed};
     }
+    const std::vector<double> values = end.values;
+    if (!several() && !end.values.empty()) end.value = std::exchange(end.values, {}).front();
     search_->tell(trial, end);
-    if (end.state == internal::tune::EndState::complete) {
-      const double sign = options_.mode == Mode::max ? 1 : -1;
-      if (!best_ || sign * *end.value > sign * best_->first) best_.emplace(*end.value, row.config);
-    }
+    const bool feasible = std::none_of(end.constraints.begin(), end.constraints.end(),
+                                       [](double value) { return value > 0; });
+    if (end.state == internal::tune::EndState::complete && feasible) add_to_front(values, row);
     rows_.erase(trial);
   }
 
   const internal::tune::Config& config(std::int64_t trial) { return live(trial).config; }
 
   Config best() const {
-    if (!best_) throw NotFoundError("Study::best: no complete trial; call tell first");
-    return internal::tune::api_config(best_->second);
+    if (several())
+      internal::tune::refuse_tune("Study::best", fmt::format("the study has {} objectives; call "
+                                                             "front",
+                                                             options_.objectives.size()));
+    if (front_.empty())
+      throw NotFoundError(
+          "Study::best: no complete trial satisfies the constraints; call tell "
+          "first");
+    return internal::tune::api_config(front_.front().config);
+  }
+
+  std::vector<Config> front() const {
+    std::vector<Config> configs;
+    for (const Member& member : front_)
+      configs.push_back(internal::tune::api_config(member.config));
+    return configs;
   }
 
  private:
@@ -97,13 +135,35 @@ class StudyState {
     return found->second;
   }
 
-  double value_of(std::int64_t trial, const Metrics& metrics) const {
-    auto found = options_.metric.empty() && metrics.size() == 1 ? metrics.begin()
-                                                                : metrics.find(options_.metric);
+  // A complete trial with its losses.
+  struct Member {
+    std::vector<double> losses = {};
+    internal::tune::Config config = {};
+  };
+
+  bool several() const { return options_.objectives.size() > 1; }
+
+  // Of equal trials of one objective, the first one is the best.
+  void add_to_front(const std::vector<double>& values, const Row& row) {
+    Member member{.config = row.config};
+    for (std::size_t i = 0; i < values.size(); ++i)
+      member.losses.push_back(options_.objectives[i].mode == Mode::max ? -values[i] : values[i]);
+    for (const Member& each : front_)
+      if (internal::tune::dominates(each.losses, member.losses) ||
+          (!several() && each.losses == member.losses))
+        return;
+    std::erase_if(front_, [&](const Member& each) {
+      return internal::tune::dominates(member.losses, each.losses);
+    });
+    front_.push_back(std::move(member));
+  }
+
+  double value_of(std::int64_t trial, const Metrics& metrics, const std::string& name) const {
+    auto found = name.empty() && metrics.size() == 1 ? metrics.begin() : metrics.find(name);
     if (found == metrics.end())
       internal::tune::refuse_tune(
           "tell", fmt::format("trial {}: metric '{}' is missing; name it in StudyOptions::metric",
-                              trial, options_.metric));
+                              trial, name));
     return found->second.number();
   }
 
@@ -111,7 +171,7 @@ class StudyState {
   internal::tune::SearchAlgorithmPtr search_;
   std::map<std::int64_t, Row> rows_;  // live trials
   std::int64_t next_ = 0;
-  std::optional<std::pair<double, internal::tune::Config>> best_;
+  std::vector<Member> front_;
 };
 
 }  // namespace detail
@@ -147,5 +207,7 @@ void Study::tell(const Trial& trial, const Metrics& metrics, State state) {
 }
 
 Config Study::best() const { return state_->best(); }
+
+std::vector<Config> Study::front() const { return state_->front(); }
 
 }  // namespace mobula::tune

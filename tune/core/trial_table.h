@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,8 +49,8 @@ struct TrialRow {
 
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
-    archive(self.state, self.position, self.iteration, self.checkpoint, self.config,
-            self.resources);
+    archive(self.state, self.iteration, self.checkpoint);
+    if (!is_finished(self.state)) archive(self.position, self.config, self.resources);
   }
 };
 
@@ -103,6 +104,12 @@ class TrialTable {
   std::size_t size() const { return rows_.size(); }
   // The lists contain live trials alone. A finished trial costs the memory of its row.
   bool has(TrialState state) const { return !by_state_[index(state)].empty(); }
+  std::size_t count(TrialState state) const { return by_state_[index(state)].size(); }
+  std::size_t live() const {
+    std::size_t count = 0;
+    for (const auto& places : by_state_) count += places.size();
+    return count;
+  }
   // The first trial with `state` in the order of the list.
   std::optional<TrialNumber> first(TrialState state) const;
   // All trials with `state`, in the order of the list.
@@ -127,9 +134,9 @@ class TrialTable {
   void delist(TrialNumber trial);
   void index_rows();
 
-  using Position = std::pair<std::int64_t, TrialNumber>;  // position, trial
-  std::vector<TrialRow> rows_;
-  std::array<std::set<Position>, live_states> by_state_;
+  using Place = std::pair<std::int64_t, TrialNumber>;  // position, trial
+  std::deque<TrialRow> rows_;                          // a deque, because it never moves
+  std::array<std::set<Place>, live_states> by_state_;
   std::int64_t next_position_ = 0;
   std::vector<TrialCommand> commands_;
 };

@@ -23,14 +23,19 @@ std::int64_t wall_clock_ms();
 
 class ExperimentLog {
  public:
-  static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentLocation& location,
-                                                       const StoredExperiment& experiment);
+  static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentPlace& place,
+                                                       const StoredExperiment& experiment,
+                                                       StoreOptions options = {});
   // Also returns the state that an earlier process stored, without the events.
-  static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentLocation& location,
-                                                       ResumeState& stored);
+  static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentPlace& place,
+                                                       ResumeState& stored,
+                                                       StoreOptions options = {});
   // Visits the stored events after `after`. Call it before the first append.
   Result<void> replay(EventNumber after, const std::function<void(const TimedEvent&)>& visit);
 
+  EventNumber last_event() const { return last_event_; }
+  // Bytes that are not durable.
+  std::size_t waiting_bytes() const { return store_->waiting_bytes(); }
   // `digest`: fingerprint of the decisions.
   void append(double now_s, const ExperimentEvent& event, std::uint64_t digest);
   void add(StoreChange change) { batch_.changes.push_back(std::move(change)); }

@@ -16,7 +16,6 @@
 
 #include "base/model/error_record.h"
 #include "tune/api/core_values.h"
-#include "tune/core/experiment/decision_record.h"
 #include "tune/runtime/policy_files.h"
 #include "tune/runtime/trial_actor.h"
 #include "tune/runtime/trial_files.h"
@@ -55,7 +54,8 @@ ExperimentRunner::ExperimentRunner(const api::detail::Trainable& trainable,
       options_(options),
       parts_(std::move(parts)),
       core_(*parts_.core),
-      table_({.name = parts_.location.name,
+      recorder_(core_, *parts_.log, parts_.created_ms, parts_.snapshot_rule),
+      table_({.name = parts_.place.name,
               .metric = options.metric,
               .mode = core_mode(options.mode),
               .verbose = options.verbose,
@@ -110,25 +110,21 @@ api::ResultGrid ExperimentRunner::run() {
   return grid;
 }
 
-// Steps the events of earlier processes.
+// Continues from the events of earlier processes.
 void ExperimentRunner::replay() {
-  DecisionReplay replayed(core_);
-  remove_policies(parts_.location.directory());
-  const auto done = parts_.log->replay(0, [&](const TimedEvent& event) {
-    replayed.step(event);
-    for (const ExperimentCommand& command : replayed.commands())
-      if (const auto* exploited = std::get_if<TrialExploited>(&command))
-        append_policy(parts_.location.directory(), *exploited);
-    note_created(event.now_s);
-    offset_s_ = event.now_s;
-  });
-  if (!done) refuse_tune("RunOptions::resume", done.error().text);
-  if (replayed.differing() > 0)
+  remove_policies(parts_.place.directory());
+  const auto replayed = recorder_.restore(parts_.snapshots);
+  parts_.snapshots.clear();
+  if (!replayed) refuse_tune("RunOptions::resume", replayed.error().text);
+  for (const TrialExploited& exploited : recorder_.exploits())
+    append_policy(parts_.place.directory(), exploited);
+  offset_s_ = recorder_.last_s();
+  if (replayed->differing() > 0)
     fmt::print(stderr,
                "tune: {}: the program decides differently from the recorded run at {} of {} "
                "events, first at event {}; `mobula tune replay {}` names them\n",
-               parts_.location.name, replayed.differing(), replayed.compared(),
-               replayed.differences().front().event, parts_.location.name);
+               parts_.place.name, replayed->differing(), replayed->compared(),
+               replayed->differences().front().event, parts_.place.name);
   remove_unknown_checkpoints();
   parts_.log->add(EndOpenAttempts{.ended_ms = wall_clock_ms(), .kind = "interrupted"});
   // Requests to stop the earlier process.
@@ -203,81 +199,38 @@ void ExperimentRunner::wait() {
 // ---- the core and its log
 
 void ExperimentRunner::feed(ExperimentEvent event) {
-  const double now = now_s();
   commands_.clear();
-  core_.step(now, event, commands_);
+  recorder_.step(now_s(), event, commands_);
   std::vector<ExperimentCommand> commands = std::exchange(commands_, {});
-  parts_.log->append(now, event, decision_digest(core_, commands));
-  note_created(now);
-  if (const auto* report = std::get_if<TrialReported>(&event)) {
-    StoredReport row{
-        .trial = report->trial, .attempt = report->attempt, .step = 0, .time_ms = wall_clock_ms()};
-    for (const auto& [name, value] : report->metrics) {
-      if (name == "training_iteration") row.step = value.integer();
-      row.metrics.emplace_back(name, value);
-    }
-    parts_.log->add(std::move(row));
-    notify_report(*report);
-  }
-  for (const ExperimentCommand& command : commands) store_changes(command);
+  if (const auto* report = std::get_if<TrialReported>(&event)) notify_report(*report);
   const std::uint64_t batch = parts_.log->seal();
-  for (ExperimentCommand& command : commands) held_.emplace_back(batch, std::move(command));
+  for (ExperimentCommand& command : commands) hold(std::move(command), batch);
   if (options_.durability == api::Durability::relaxed) release_held();
 }
 
-// Records the time of trials that the last event created.
-void ExperimentRunner::note_created(double at_s) {
-  created_ms_.resize(core_.trials().size(),
-                     parts_.created_ms + static_cast<std::int64_t>(at_s * 1000));
-}
-
-StoredTrial ExperimentRunner::row_of(TrialNumber trial) const {
-  const TrialRecord& record = core_.record(trial);
-  StoredTrial row{.trial = trial,
-                  .state = core_.trials().state(trial),
-                  .config = record.config,
-                  .seed = core_.seed_of(trial),
-                  .parent = record.donor,
-                  .attempts = record.attempt,
-                  .created_ms = created_ms_[static_cast<std::size_t>(trial)]};
-  if (const auto node = node_of_.find(trial); node != node_of_.end()) row.node = node->second;
-  if (is_finished(row.state)) row.ended_ms = wall_clock_ms();
-  if (row.state == TrialState::failed) {
-    row.error_kind = record.error_kind;
-    row.error = record.error;
-  }
-  return row;
-}
-
-void ExperimentRunner::store_changes(const ExperimentCommand& command) {
+void ExperimentRunner::hold(ExperimentCommand command, std::uint64_t batch) {
+  HeldCommand held{.batch = batch};
   if (const auto* changed = std::get_if<TrialChanged>(&command)) {
-    parts_.log->add(row_of(changed->trial));
-  } else if (const auto* start = std::get_if<StartTrial>(&command)) {
-    parts_.log->add(StoredAttempt{
-        .trial = start->trial, .number = start->attempt, .began_ms = wall_clock_ms()});
-  } else if (const auto* added = std::get_if<CheckpointAdded>(&command)) {
-    if (const CheckpointRow* row = core_.checkpoint(added->checkpoint))
-      parts_.log->add(StoredCheckpoint{.number = added->checkpoint,
-                                       .trial = row->trial,
-                                       .attempt = row->attempt,
-                                       .step = row->iteration,
-                                       .directory = row->directory,
-                                       .score = row->score});
-  } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
-    parts_.log->add(EraseCheckpoint{deleted->checkpoint});
+    held.state = core_.trials().state(changed->trial);
+    const TrialRecord& record = core_.record(changed->trial);
+    if (held.state == TrialState::failed) held.error = record.error;
+    if (held.state == TrialState::terminated && !options_.callbacks.empty())
+      held.last = api_metrics(record.last);
   }
+  held.command = std::move(command);
+  held_.push_back(std::move(held));
 }
 
 void ExperimentRunner::release_held() {
   const bool strict = options_.durability == api::Durability::strict;
-  while (!held_.empty() && (!strict || held_.front().first <= parts_.log->persisted())) {
-    const auto [batch, command] = std::move(held_.front());
+  while (!held_.empty() && (!strict || held_.front().batch <= parts_.log->persisted())) {
+    const HeldCommand held = std::move(held_.front());
     held_.pop_front();
-    if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command))
-      deletions_.emplace_back(batch, deleted->directory);
+    if (const auto* deleted = std::get_if<DeleteCheckpoint>(&held.command))
+      deletions_.emplace_back(held.batch, deleted->directory);
     else
-      execute(command);
-    notify(command);
+      execute(held.command);
+    notify(held);
   }
   delete_checkpoints();
 }
@@ -335,7 +288,8 @@ void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
   const TrialNumber trial = groups_.at(number).trial;
   if (news.process != 0) {
     groups_.at(number).process = news.process;
-    groups_.at(number).node = node_of_[trial] = news.node;
+    groups_.at(number).node = news.node;
+    recorder_.set_node(trial, news.node);
   }
   for (const auto& report : news.reports) {
     ++groups_.at(number).received;

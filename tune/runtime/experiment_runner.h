@@ -18,7 +18,7 @@
 
 #include "tune/api/scheduler_recipe.h"
 #include "tune/core/experiment/experiment_core.h"
-#include "tune/runtime/experiment_log.h"
+#include "tune/runtime/experiment_recorder.h"
 #include "tune/runtime/experiment_reporter.h"
 #include "tune/runtime/progress_table.h"
 
@@ -28,7 +28,9 @@ struct RunnerParts {
   ExperimentLocation location;
   std::unique_ptr<ExperimentCore> core;
   std::unique_ptr<ExperimentLog> log;
-  bool resumed = false;         // the log has events of an earlier process
+  bool resumed = false;                        // the log has events of an earlier process
+  std::vector<StoredSnapshot> snapshots = {};  // snapshots by an earlier process, newest first
+  SnapshotRule snapshot_rule = {};
   std::int64_t created_ms = 0;  // wall-clock time of the first event
   bool reuses_processes = false;
   std::string searcher = {}, scheduler = {};  // names
@@ -74,14 +76,21 @@ class ExperimentRunner {
     ObjectRef<bool> ready = {};
   };
 
+  // A command that waits for its batch, with the result of an ended trial for callbacks.
+  struct HeldCommand {
+    std::uint64_t batch = 0;
+    ExperimentCommand command = {};
+    TrialState state = TrialState::pending;
+    mobula::tune::Metrics last = {};
+    std::string error = {};
+  };
+
   void replay();
   void loop();
   void feed_restored();
   void wait();
   void feed(ExperimentEvent event);
-  void store_changes(const ExperimentCommand& command);
-  StoredTrial row_of(TrialNumber trial) const;
-  void note_created(double at_s);
+  void hold(ExperimentCommand command, std::uint64_t batch);
   void release_held();
   void delete_checkpoints();
   void remove_unknown_checkpoints();
@@ -107,7 +116,7 @@ class ExperimentRunner {
   GroupRun* running(TrialNumber trial);
   void await(Awaited awaited, const AnyRef& ref);
 
-  void notify(const ExperimentCommand& command);
+  void notify(const HeldCommand& held);
   void notify_report(const TrialReported& report);
   std::string waiting_reason();
   void store_waiting_reason();
@@ -120,19 +129,18 @@ class ExperimentRunner {
   const mobula::tune::RunOptions options_;
   RunnerParts parts_;
   ExperimentCore& core_;
+  ExperimentRecorder recorder_;
   CompletionQueue queue_;
   std::map<GroupNumber, GroupRun> groups_;
   std::map<std::uint64_t, Awaited> awaited_;  // by token
   std::map<TrialNumber, GroupNumber> where_;  // groups of running attempts
   std::uint64_t last_token_ = 0, last_start_ = 0;
-  std::deque<std::pair<std::uint64_t, ExperimentCommand>> held_;  // with their batch
-  std::deque<std::pair<std::uint64_t, std::string>> deletions_;   // directories, with their batch
-  std::vector<ExperimentCommand> commands_;                       // commands of the present step
+  std::deque<HeldCommand> held_;
+  std::deque<std::pair<std::uint64_t, std::string>> deletions_;  // directories, with their batch
+  std::vector<ExperimentCommand> commands_;                      // commands of the present step
   ProgressTable table_;
   Clock::time_point began_ = Clock::now();
-  double offset_s_ = 0;                         // time of earlier processes
-  std::vector<std::int64_t> created_ms_;        // by trial
-  std::map<TrialNumber, std::string> node_of_;  // node of the last attempt
+  double offset_s_ = 0;  // time of earlier processes
   Clock::time_point next_tick_ = {};
   std::string reason_, stored_reason_;
   Clock::time_point reason_at_ = {};

@@ -33,6 +33,10 @@ const char* shown_state(TrialState state) {
   return "";
 }
 
+std::optional<double> finite(double value) {
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
 std::optional<double> finite_value(const TrialRecord& record, const std::string& metric) {
   const Value* value = record.last.find(metric);
   if (value == nullptr || value->is_text() || !std::isfinite(value->number())) return std::nullopt;
@@ -80,7 +84,7 @@ class Summary {
       const auto trial = static_cast<TrialNumber>(i);
       const TrialState state = core_.trials().state(trial);
       ++counts_[shown_state(state)];
-      const auto value = finite_value(core_.record(trial), context_.metric);
+      const auto value = finite(core_.last_value(trial));
       if (!value || state == TrialState::failed) continue;
       values_.emplace_back(*value, trial);
       if (best_ && sign_ * *value <= sign_ * best_->first) continue;
@@ -115,7 +119,7 @@ class Summary {
     Json row = {{"trial", trial},
                 {"state", shown_state(core_.trials().state(trial))},
                 {"iteration", core_.trials().row(trial).iteration}};
-    if (const auto value = finite_value(record, context_.metric)) row["value"] = *value;
+    if (const auto value = finite(core_.last_value(trial))) row["value"] = *value;
     if (const auto seconds = finite_value(record, "time_total_s")) row["seconds"] = *seconds;
     if (const auto node = nodes_.find(trial); node != nodes_.end()) row["node"] = node->second;
     row["config"] = text_of(record.config);

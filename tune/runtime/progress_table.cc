@@ -68,8 +68,9 @@ std::string ProgressTable::summary(const ExperimentCore& core, double elapsed_s)
   const double sign = sign_of(options_.mode);
   for (std::size_t i = 0; i < core.trials().size(); ++i) {
     const auto trial = static_cast<TrialNumber>(i);
-    const auto value = value_of(core, trial, options_.metric);
-    if (value && (!best || sign * *value > sign * best->first)) best.emplace(*value, trial);
+    const double value = core.last_value(trial);
+    if (std::isnan(value) || core.trials().state(trial) == TrialState::failed) continue;
+    if (!best || sign * value > sign * best->first) best.emplace(value, trial);
   }
   if (best)
     line += fmt::format("; best {} {:.6g}: trial {} {}", options_.metric, best->first, best->second,
@@ -85,7 +86,8 @@ std::string ProgressTable::render(const ExperimentCore& core, double elapsed_s,
   for (const TrialState state : {TrialState::running, TrialState::pausing, TrialState::failed,
                                  TrialState::paused, TrialState::terminated, TrialState::pending})
     for (std::size_t i = trials.size(); i-- > 0 && rows.size() < most_rows;)
-      if (trials.state(static_cast<TrialNumber>(i)) == state)
+      if (trials.state(static_cast<TrialNumber>(i)) == state &&
+          core.has_record(static_cast<TrialNumber>(i)))
         rows.push_back(static_cast<TrialNumber>(i));
   std::sort(rows.begin(), rows.end());
   if (!rows.empty())

@@ -34,6 +34,10 @@ namespace {
 
 constexpr std::int64_t least_early_trials = 200;
 
+void checked(const Result<void>& result, const char* field) {
+  if (!result) refuse_tune(field, result.error().text);
+}
+
 template <class T>
 T checked(Result<T> result, const char* field) {
   if (!result) refuse_tune(field, result.error().text);
@@ -262,6 +266,7 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
 
   ExperimentSettings& settings = prepared.settings;
   settings.metric = options.metric;
+  settings.mode = mode;
   for (const api::Objective& objective : options.objectives)
     settings.objectives.push_back(objective.metric);
   settings.constraints = options.constraints;
@@ -357,7 +362,8 @@ std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::Ru
                                     .seed = prepared.settings.seed,
                                     .metric = options.metric,
                                     .mode = core_mode(options.mode)};
-  return checked(ExperimentLog::create(location, experiment), "RunOptions::storage_path");
+  return checked(ExperimentLog::create(place, experiment, {.keep_events = options.keep_events}),
+                 "RunOptions::storage_path");
 }
 
 bool requests_gpus(const api::RunOptions& options) {
@@ -381,12 +387,13 @@ bool reuses_processes(const api::detail::Trainable& trainable, const api::RunOpt
 void throw_faults(const std::string& search_error, const api::RunOptions& options,
                   const api::ResultGrid& grid) {
   if (!search_error.empty()) {
-    if (grid.all().empty()) throw Error("tune: " + search_error);
+    if (grid.size() == 0) throw Error("tune: " + search_error);
     fmt::print(stderr, "tune: {}\n", search_error);
   }
   if (options.failure.fail_fast != api::FailureConfig::FailFast::raise) return;
-  for (const api::TrialResult& result : grid.all())
+  grid.each([](const api::TrialResult& result) {
     if (!result.error.empty()) throw Error(result.error);
+  });
 }
 
 // The core of an experiment, which `prepared` has to outlive.
@@ -418,8 +425,17 @@ void restore_settings(const StoredExperiment& experiment, ExperimentSettings& se
   Prepared prepared = prepare(trainable, options, experiment.seed);
   restore_settings(experiment, prepared.settings);
   const auto core = make_core(prepared);
-  DecisionReplay replayed(*core);
-  const auto done = reader.each_event([&](const StoredEvent& stored) -> Result<void> {
+  // The events before the last snapshot but one are deleted, unless the experiment keeps all.
+  EventNumber after = 0;
+  if (checked(reader.first_event(), "MOBULA_TUNE_REPLAY") > 1) {
+    const auto snapshots = checked(reader.snapshots(), "MOBULA_TUNE_REPLAY");
+    if (snapshots.empty())
+      refuse_tune("MOBULA_TUNE_REPLAY", "no snapshot is intact, and the first events are deleted");
+    after = snapshots.back().number;
+    checked(load_snapshot(snapshots.back(), *core), "MOBULA_TUNE_REPLAY");
+  }
+  DecisionReplay replayed(*core, after);
+  const auto done = reader.each_event(after, [&](const StoredEvent& stored) -> Result<void> {
     const Result<TimedEvent> event = load_event(stored.kind, stored.body);
     if (!event) return event.error();
     replayed.step(*event);
@@ -446,18 +462,19 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   RunnerParts parts{.location = location_of(options)};
   const ExperimentLocation location = parts.location;
   if (const char* replayed = std::getenv("MOBULA_TUNE_REPLAY")) {
-    if (location.name == replayed) replay_and_exit(trainable, options, location);
-    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", location.name,
-               replayed);
-    return {{}, {}, {}};
+    if (place.name == replayed) replay_and_exit(trainable, options, place);
+    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", place.name, replayed);
+    return {std::vector<api::TrialResult>(), {}, {}};
   }
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
   StoredExperiment stored;
   parts.resumed = continues(options, location);
   if (parts.resumed) {
     ResumeState state;
-    parts.log = checked(ExperimentLog::resume(location, state), "RunOptions::resume");
+    parts.log = checked(ExperimentLog::resume(place, state, {.keep_events = options.keep_events}),
+                        "RunOptions::resume");
     stored = std::move(state.experiment);
+    parts.snapshots = std::move(state.snapshots);
     seed = stored.seed;
   }
   Prepared prepared = prepare(trainable, options, seed);
@@ -479,6 +496,9 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   parts.core = make_core(prepared);
   const ExperimentCore& core = *parts.core;
   parts.reuses_processes = reuses_processes(trainable, options);
+  // Tests take snapshots early.
+  if (const char* events = std::getenv("MOBULA_TUNE_SNAPSHOT_EVENTS"))
+    parts.snapshot_rule.events = std::atoll(events);
   ExperimentRunner runner(trainable, options, std::move(parts));
   api::ResultGrid grid = runner.run();
   throw_faults(core.search_error(), options, grid);

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <functional>
-#include <limits>
 
 #include <mobula/cluster.h>
 #include <mobula/errors.h>
@@ -13,81 +11,11 @@
 #include "tune/api/core_values.h"
 #include "tune/runtime/experiment_runner.h"
 #include "tune/runtime/experiment_summary.h"
+#include "tune/runtime/stored_results.h"
 
 namespace mobula::tune {
 
 Callback::~Callback() = default;
-
-namespace {
-
-// NaN: the last report has no such number.
-double last_number(const TrialResult& result, const std::string& metric) {
-  const auto found = result.metrics.find(metric);
-  if (found == result.metrics.end() || std::holds_alternative<std::string>(found->second.data()))
-    return std::numeric_limits<double>::quiet_NaN();
-  return internal::tune::core_value(found->second).number();
-}
-
-// Smaller is better.
-double loss_of(const TrialResult& result, const Objective& objective) {
-  const double value = last_number(result, objective.metric);
-  return objective.mode == Mode::max ? -value : value;
-}
-
-bool dominates(const TrialResult& a, const TrialResult& b,
-               const std::vector<Objective>& objectives) {
-  bool better = false;
-  for (const Objective& objective : objectives) {
-    const double own = loss_of(a, objective);
-    const double other = loss_of(b, objective);
-    if (own > other) return false;
-    better = better || own < other;
-  }
-  return better;
-}
-
-}  // namespace
-
-std::vector<const TrialResult*> ResultGrid::valid() const {
-  std::vector<const TrialResult*> valid;
-  for (const TrialResult& result : results_) {
-    bool has_all = result.error.empty();
-    for (const Objective& objective : objectives_)
-      has_all = has_all && !std::isnan(last_number(result, objective.metric));
-    for (const std::string& constraint : constraints_)
-      has_all = has_all && last_number(result, constraint) <= 0;
-    if (has_all) valid.push_back(&result);
-  }
-  return valid;
-}
-
-const TrialResult& ResultGrid::best() const {
-  if (objectives_.size() > 1)
-    internal::tune::refuse_tune("ResultGrid::best", fmt::format("the experiment has {} objectives; "
-                                                                "call front",
-                                                                objectives_.size()));
-  const std::string metric = objectives_.empty() ? "" : objectives_.front().metric;
-  const TrialResult* best = nullptr;
-  if (!metric.empty())
-    for (const TrialResult* result : valid())
-      if (best == nullptr || dominates(*result, *best, objectives_)) best = result;
-  if (best == nullptr)
-    throw NotFoundError(fmt::format("ResultGrid::best: no trial of {} has the metric '{}'{}",
-                                    results_.size(), metric,
-                                    constraints_.empty() ? "" : " and satisfies the constraints"));
-  return *best;
-}
-
-std::vector<TrialResult> ResultGrid::front() const {
-  const std::vector<const TrialResult*> trials = valid();
-  std::vector<TrialResult> front;
-  for (const TrialResult* each : trials)
-    if (std::none_of(trials.begin(), trials.end(), [&](const TrialResult* other) {
-          return dominates(*other, *each, objectives_);
-        }))
-      front.push_back(*each);
-  return front;
-}
 
 }  // namespace mobula::tune
 
@@ -118,7 +46,8 @@ void ExperimentRunner::notify_report(const TrialReported& report) {
             [&](api::Callback& each) { each.on_trial_result(report.trial, metrics); });
 }
 
-void ExperimentRunner::notify(const ExperimentCommand& command) {
+void ExperimentRunner::notify(const HeldCommand& held) {
+  const ExperimentCommand& command = held.command;
   if (const auto* started = std::get_if<StartTrial>(&command)) {
     const api::Config config = api_config(started->config);
     call_each(options_.callbacks, "on_trial_start",
@@ -129,15 +58,13 @@ void ExperimentRunner::notify(const ExperimentCommand& command) {
     call_each(options_.callbacks, "on_checkpoint",
               [&](api::Callback& each) { each.on_checkpoint(row->trial, row->directory); });
   } else if (const auto* changed = std::get_if<TrialChanged>(&command)) {
-    const TrialRecord& record = core_.record(changed->trial);
-    if (core_.trials().state(changed->trial) == TrialState::failed) {
-      if (options_.verbose >= 1) fmt::print(stderr, "tune: {}\n", record.error);
+    if (held.state == TrialState::failed) {
+      if (options_.verbose >= 1) fmt::print(stderr, "tune: {}\n", held.error);
       call_each(options_.callbacks, "on_trial_error",
-                [&](api::Callback& each) { each.on_trial_error(changed->trial, record.error); });
-    } else if (core_.trials().state(changed->trial) == TrialState::terminated) {
-      const api::Metrics last = api_metrics(record.last);
+                [&](api::Callback& each) { each.on_trial_error(changed->trial, held.error); });
+    } else if (held.state == TrialState::terminated) {
       call_each(options_.callbacks, "on_trial_complete",
-                [&](api::Callback& each) { each.on_trial_complete(changed->trial, last); });
+                [&](api::Callback& each) { each.on_trial_complete(changed->trial, held.last); });
     }
   }
 }
@@ -172,7 +99,7 @@ void ExperimentRunner::report_progress(bool last) {
                                         .elapsed_s = now_s(),
                                         .waiting = last ? std::string() : waiting_reason(),
                                         .finished = last},
-                                       node_of_));
+                                       recorder_.nodes()));
   const auto now = Clock::now();
   next_report_ = std::max(began + report_interval, now + 50 * (now - began));
 }
@@ -204,23 +131,12 @@ void ExperimentRunner::store_waiting_reason() {
 }
 
 api::ResultGrid ExperimentRunner::results() const {
-  std::vector<api::TrialResult> results;
-  for (std::size_t i = 0; i < core_.trials().size(); ++i) {
-    const auto trial = static_cast<TrialNumber>(i);
-    const TrialRecord& record = core_.record(trial);
-    api::TrialResult result{.trial = trial,
-                            .config = api_config(record.config),
-                            .metrics = api_metrics(record.last),
-                            .warnings = record.warnings,
-                            .attempts = static_cast<int>(record.attempt),
-                            .checkpoint = record.checkpoint};
-    if (core_.trials().state(trial) == TrialState::failed) result.error = record.error;
-    results.push_back(std::move(result));
-  }
   std::vector<api::Objective> objectives = options_.objectives;
   if (objectives.empty() && !options_.metric.empty())
     objectives.push_back({options_.metric, options_.mode});
-  return {std::move(results), std::move(objectives), options_.constraints};
+  auto source = stored_results(parts_.place, core_.trials().size());
+  if (!source) throw Error("tune: " + source.error().text);
+  return {std::move(*source), std::move(objectives), options_.constraints};
 }
 
 }  // namespace mobula::internal::tune

@@ -131,8 +131,8 @@ bool BatchWriter::apply(const StoredTrial& row) {
       "last_step,error_kind,error) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,0,?11,?12)"
       " ON CONFLICT(id) DO UPDATE SET state=?2,config=CASE WHEN ?13 THEN config ELSE ?3 "
       "END,seed=?4,"
-      "parent=?5,bracket=?6,attempts=?7,created_ms=?8,ended_ms=?9,node=?10,error_kind=?11,"
-      "error=?12");
+      "parent=?5,bracket=?6,attempts=?7,ended_ms=?9,node=CASE WHEN ?10='' THEN node ELSE ?10 END,"
+      "error_kind=?11,error=?12");
   upsert << row.trial << state_name(row.state) << config << static_cast<std::int64_t>(row.seed)
          << row.parent << row.bracket << row.attempts << row.created_ms << row.ended_ms << row.node
          << row.error_kind << shortened(row.error) << std::int64_t{keeps_config};
@@ -266,6 +266,13 @@ bool BatchWriter::apply(const EndOpenAttempts& row) {
   auto& update = statement("UPDATE attempt SET ended_ms=?,kind=? WHERE ended_ms=0");
   update << row.ended_ms << row.kind;
   return update.run();
+}
+
+bool BatchWriter::apply(const StoredOutcome& row) {
+  auto& insert = statement("INSERT OR REPLACE INTO outcome VALUES(?,?)");
+  insert << row.trial;
+  insert.bytes(row.body);
+  return insert.run();
 }
 
 // ---- loading -----------------------------------------------------------------------------------

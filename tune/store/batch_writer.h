@@ -50,6 +50,7 @@ class BatchWriter {
   bool apply(const StoredSnapshot& row);
   bool apply(const SetExperimentState& row);
   bool apply(const EndOpenAttempts& row);
+  bool apply(const StoredOutcome& row);
   bool write_params(const StoredTrial& row);
   // 0 on a failure.
   std::int64_t metric_id(const std::string& name);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "tune/core/state_archive.h"
 #include "tune/store/row_columns.h"
 #include "tune/store/sqlite_database.h"
 #include "tune/store/store_schema.h"
@@ -166,8 +167,29 @@ Result<std::vector<StoredEvent>> ExperimentReader::events(EventNumber after) {
   return events;
 }
 
-Result<void> ExperimentReader::each_event(const EventVisitor& visit) {
-  return visit_events(*database_, 0, visit);
+Result<void> ExperimentReader::each_event(EventNumber after, const EventVisitor& visit) {
+  return visit_events(*database_, after, visit);
+}
+
+Result<EventNumber> ExperimentReader::first_event() {
+  return database_->number("SELECT coalesce(min(seq),0) FROM event");
+}
+
+Result<void> ExperimentReader::each_outcome(
+    const std::function<Result<void>(const StoredTrial&, const TrialOutcome&)>& visit) {
+  SqliteStatement select(*database_, "SELECT body FROM outcome WHERE trial=?");
+  return visit_trials(*database_, [&](const StoredTrial& trial) -> Result<void> {
+    select << trial.trial;
+    TrialOutcome outcome;
+    const auto step = select.step();
+    if (step == SqliteStatement::Step::failed) return database_->fault();
+    Result<void> loaded;
+    if (step == SqliteStatement::Step::row)
+      loaded = load_state(outcome, select.text(0), "result of a trial");
+    select.reset();
+    if (!loaded) return loaded;
+    return visit(trial, outcome);
+  });
 }
 
 Result<std::vector<StoredSnapshot>> ExperimentReader::snapshots() {

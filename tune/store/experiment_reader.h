@@ -58,7 +58,13 @@ class ExperimentReader {
   Result<std::vector<StoredReport>> reports(TrialNumber trial);
   Result<std::vector<StoredCheckpoint>> checkpoints(TrialNumber trial);
   Result<std::vector<StoredEvent>> events(EventNumber after = 0);
-  Result<void> each_event(const EventVisitor& visit);
+  // The events after `after`.
+  Result<void> each_event(EventNumber after, const EventVisitor& visit);
+  // The number of the first stored event; 0 without events.
+  Result<EventNumber> first_event();
+  // Visits all trials with their outcomes; an outcome is empty for a live trial.
+  Result<void> each_outcome(
+      const std::function<Result<void>(const StoredTrial&, const TrialOutcome&)>& visit);
   Result<std::vector<StoredSnapshot>> snapshots();
   Result<std::vector<std::string>> metrics();
   // The numeric values of a metric that are not NaN, by trial, attempt, and step.

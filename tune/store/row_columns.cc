@@ -112,6 +112,17 @@ Result<void> visit_events(SqliteDatabase& database, EventNumber after, const Eve
   }
 }
 
+Result<void> visit_trials(SqliteDatabase& database,
+                          const std::function<Result<void>(const StoredTrial&)>& visit) {
+  SqliteStatement select(database, fmt::format("{} ORDER BY id", trial_columns).c_str());
+  for (;;) {
+    const auto step = select.step();
+    if (step == SqliteStatement::Step::failed) return database.fault();
+    if (step == SqliteStatement::Step::done) return {};
+    if (const auto visited = visit(trial_row(select)); !visited) return visited;
+  }
+}
+
 Result<std::vector<StoredCheckpoint>> read_checkpoints(SqliteDatabase& database,
                                                        std::optional<TrialNumber> trial) {
   SqliteStatement select(database, trial ? "SELECT * FROM checkpoint WHERE trial=? ORDER BY id"

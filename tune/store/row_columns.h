@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ Result<std::vector<StoredCheckpoint>> read_checkpoints(SqliteDatabase& database,
 Result<std::vector<StoredTrial>> read_trials(SqliteDatabase& database, const std::string& condition,
                                              const std::optional<std::string>& text = {},
                                              std::optional<std::int64_t> number = {});
+// Visits all trials by number.
+Result<void> visit_trials(SqliteDatabase& database,
+                          const std::function<Result<void>(const StoredTrial&)>& visit);
 
 // Collects the rows of a statement by `row`, which reads the present row.
 template <class T, class ReadRow>

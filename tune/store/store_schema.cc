@@ -46,6 +46,7 @@ constexpr std::array tables{
     "CREATE TABLE attempt(",
     "trial INTEGER, n INTEGER, node TEXT, pid INTEGER, began_ms INTEGER, ended_ms INTEGER,",
     "kind TEXT, text TEXT, PRIMARY KEY(trial, n)) WITHOUT ROWID;",
+    "CREATE TABLE outcome(trial INTEGER PRIMARY KEY, body BLOB);",
     "CREATE TABLE event(seq INTEGER PRIMARY KEY, kind INTEGER, trial INTEGER, body BLOB);",
     "CREATE TABLE snapshot(seq INTEGER PRIMARY KEY, core BLOB, searcher BLOB, checksum INTEGER);"};
 

@@ -2,6 +2,7 @@
 // Thread: owner. Errors: corrupt for a foreign, damaged, or newer file.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 
@@ -10,7 +11,7 @@
 
 namespace mobula::internal::tune {
 
-constexpr int store_schema_version = 1;
+constexpr int store_schema_version = 2;
 
 // Changes a file from version `from` to `from` + 1.
 struct SchemaMigration {
@@ -18,9 +19,13 @@ struct SchemaMigration {
   const char* sql = "";
 };
 
+// The results of finished trials.
+inline constexpr std::array store_migrations{
+    SchemaMigration{1, "CREATE TABLE outcome(trial INTEGER PRIMARY KEY, body BLOB)"}};
+
 struct SchemaRules {
   int version = store_schema_version;
-  std::span<const SchemaMigration> migrations = {};
+  std::span<const SchemaMigration> migrations = store_migrations;
 };
 
 // True if the file has the tables of an experiment. Errors: corrupt for a file of another program

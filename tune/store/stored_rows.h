@@ -44,9 +44,9 @@ struct StoredTrial {
   std::optional<TrialNumber> parent = {};  // donor of the last exploit
   std::int64_t bracket = 0;
   std::int64_t attempts = 0;
-  std::int64_t created_ms = 0;
-  std::int64_t ended_ms = 0;  // 0: live
-  std::string node = {};
+  std::int64_t created_ms = 0;  // the first row of a trial decides
+  std::int64_t ended_ms = 0;    // 0: live
+  std::string node = {};        // empty: unchanged
   std::string error_kind = {};
   std::string error = {};
   // The store derives these from the reports; writers leave them empty.
@@ -104,6 +104,22 @@ struct StoredSnapshot {
   std::string searcher = {};
 };
 
+// The result of a finished trial, which a ResultGrid shows.
+struct TrialOutcome {
+  Config metrics = {};  // last report, with the kinds of its values
+  std::vector<std::string> warnings = {};
+  std::string checkpoint = {};  // directory of the last checkpoint
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.metrics, self.warnings, self.checkpoint);
+  }
+};
+struct StoredOutcome {
+  TrialNumber trial = 0;
+  std::string body = {};  // bytes of StateWriter
+};
+
 // Removes the row of a deleted checkpoint.
 struct EraseCheckpoint {
   CheckpointNumber number = 0;
@@ -124,11 +140,11 @@ struct SetTrialState {
   TrialState state = TrialState::pending;
 };
 
-// Trials, attempts, and checkpoints replace the row of the same number. A report that exists
-// already stays as it is, so that a resumed controller may repeat it.
-using StoreChange =
-    std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
-                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState, EndOpenAttempts>;
+// Trials, attempts, outcomes, and checkpoints replace the row of the same number. A report that
+// exists already stays as it is, so that a resumed controller may repeat it.
+using StoreChange = std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport,
+                                 StoredCheckpoint, EraseCheckpoint, StoredEvent, StoredSnapshot,
+                                 SetExperimentState, EndOpenAttempts, StoredOutcome>;
 
 // "pending", "running", "pausing", "paused", "terminated", "failed".
 std::string_view state_name(TrialState state);

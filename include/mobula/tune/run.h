@@ -4,7 +4,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,30 +35,51 @@ struct TrialResult {
   int attempts = 0;                        // starts, with those after a pause
   std::string checkpoint = {};             // directory of the last checkpoint
 };
-// The results of an experiment.
+
+namespace detail {
+// The trials of a grid, in memory or in the file of an experiment.
+class ResultSource {
+ public:
+  // Destroys the source.
+  virtual ~ResultSource() = default;
+  // Returns the number of trials.
+  virtual std::size_t size() const = 0;
+  // Visits the trials by number.
+  virtual void each(const std::function<void(TrialResult&&)>& visit) const = 0;
+};
+}  // namespace detail
+
+// The results of an experiment. A grid of more than 1,000 trials reads them from the file of the
+// experiment at each call, and needs the file. Thread: owner.
 class MOBULA_API ResultGrid {
  public:
   // For the library.
   ResultGrid(std::vector<TrialResult> results, std::vector<Objective> objectives,
-             std::vector<std::string> constraints)
-      : results_(std::move(results)),
-        objectives_(std::move(objectives)),
-        constraints_(std::move(constraints)) {}
+             std::vector<std::string> constraints);
+  // For the library.
+  ResultGrid(std::shared_ptr<const detail::ResultSource> source, std::vector<Objective> objectives,
+             std::vector<std::string> constraints);
   // Returns the trial with the best last report that satisfies the constraints. NotFoundError if no
   // trial reported the metric; InvalidRequestError with several objectives.
   const TrialResult& best() const;
   // Returns the Pareto front of the last reports that satisfy the constraints: trials for which no
   // other trial is better in one objective and at least as good in the others.
   std::vector<TrialResult> front() const;
-  // Returns all trials by number.
-  std::span<const TrialResult> all() const { return results_; }
+  // Returns all trials by number, and keeps them in memory.
+  std::span<const TrialResult> all() const;
+  // Visits all trials by number, with the memory of one.
+  void each(const std::function<void(const TrialResult&)>& visit) const;
+  // Returns the number of trials.
+  std::size_t size() const;
 
  private:
-  std::vector<const TrialResult*> valid() const;
+  bool valid(const TrialResult& result) const;
 
-  std::vector<TrialResult> results_;
+  std::shared_ptr<const detail::ResultSource> source_;  // shared by copies of the grid
   std::vector<Objective> objectives_;
   std::vector<std::string> constraints_;
+  mutable std::shared_ptr<const std::vector<TrialResult>> all_;  // shared by copies of the grid
+  mutable std::shared_ptr<const TrialResult> best_;              // shared by copies of the grid
 };
 
 // Functions of the driver that follow an experiment. An exception becomes a warning.
@@ -151,6 +174,8 @@ struct RunOptions {
   std::vector<Objective> objectives = {};
   // Metrics with the upper limit 0, for TPESearch, GPSearch, and Nsga2Search.
   std::vector<std::string> constraints = {};
+  // Keeps the whole event log, for a replay from the beginning.
+  bool keep_events = false;
 };
 
 namespace detail {

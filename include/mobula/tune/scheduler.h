@@ -26,8 +26,8 @@ enum class Decision : std::uint8_t {
 };
 
 // The interface of schedulers. Derive a class from it for your own rule; every function but
-// `on_trial_result` has a default. A resumed experiment repeats its calls, so equal calls must give
-// equal decisions.
+// `on_trial_result` has a default. A resumed experiment repeats its calls since the last saved
+// state, or all of them without one, so equal calls must give equal decisions.
 class MOBULA_API Scheduler {
  public:
   // Destroys the scheduler.
@@ -46,6 +46,10 @@ class MOBULA_API Scheduler {
   // first pending trial, otherwise the first paused one.
   virtual std::optional<std::int64_t> choose_trial_to_run(const std::vector<std::int64_t>& pending,
                                                           const std::vector<std::int64_t>& paused);
+  // Returns the state of the scheduler. Empty: it cannot be saved.
+  virtual std::string save() const { return {}; }
+  // Restores a state that `save` returned. Called before any other function.
+  virtual void load(const std::string& /*state*/) {}
 };
 // A scheduler, shared with the experiment.
 using SchedulerPtr = std::shared_ptr<Scheduler>;

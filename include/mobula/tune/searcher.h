@@ -45,7 +45,8 @@ class MOBULA_API RandomStream {
 };
 
 // The interface of searchers. Derive a class from it for your own search. A resumed experiment
-// repeats its calls, so equal calls must give equal suggestions; draw from `random` alone.
+// repeats its calls since the last saved state, or all of them without one, so equal calls must
+// give equal suggestions; draw from `random` alone.
 class MOBULA_API Searcher {
  public:
   // Destroys the searcher.
@@ -68,6 +69,10 @@ class MOBULA_API Searcher {
   virtual void report(std::int64_t /*trial*/, const Metrics& /*metrics*/) {}
   // Learns from the last report of a trial that ended. `metrics` is empty without a report.
   virtual void tell(std::int64_t trial, const Metrics& metrics, State state) = 0;
+  // Returns the state of the searcher. Empty: it cannot be saved.
+  virtual std::string save() const { return {}; }
+  // Restores a state that `save` returned. Called before any other function.
+  virtual void load(const std::string& /*state*/) {}
 };
 // A searcher, shared with the experiment.
 using SearcherPtr = std::shared_ptr<Searcher>;

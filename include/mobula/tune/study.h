@@ -47,6 +47,10 @@ struct StudyOptions {
   std::string metric = {};  // metric of the objective; empty: the only metric of `tell`
   Mode mode = Mode::min;    // direction of the metric
   std::uint64_t seed = 0;   // 0: drawn
+  // Several objectives, in place of metric and mode, for TPESearch and Nsga2Search.
+  std::vector<Objective> objectives = {};
+  // Metrics with the upper limit 0, for TPESearch and Nsga2Search.
+  std::vector<std::string> constraints = {};
 };
 
 // Trials whose parameters a searcher suggests one by one. The default searcher is TPESearch.
@@ -58,8 +62,12 @@ class MOBULA_API Study {
   Trial ask();
   // Ends a trial with its result.
   void tell(const Trial& trial, const Metrics& metrics, State state = State::complete);
-  // Returns the configuration of the best trial. NotFoundError without a complete trial.
+  // Returns the configuration of the best trial that satisfies the constraints. NotFoundError
+  // without one; InvalidRequestError with several objectives.
   Config best() const;
+  // Returns the configurations of the Pareto front: complete trials that satisfy the constraints,
+  // and for which no other one is better in one objective and at least as good in the others.
+  std::vector<Config> front() const;
 
  private:
   std::shared_ptr<detail::StudyState> state_;  // shared with the trials

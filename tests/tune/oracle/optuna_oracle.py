@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes traces of the suggestions of Optuna 5.0's samplers for tests/tune/suggestion_runner.h.
 
-usage: optuna_oracle.py tpe|nsga2 [--decisions N] [--seed S] [--divide K] >trace
+usage: optuna_oracle.py tpe|motpe|nsga2 [--decisions N] [--seed S] [--divide K] >trace
 N counts suggested parameter values; --divide makes the studies shorter, for recorded traces.
 Optuna's Parzen estimator sorts equal observations in an order that depends on the CPU; here it sorts them stably.
 """
@@ -16,7 +16,9 @@ warnings.filterwarnings("ignore")
 
 import numpy as np  # noqa: E402
 import optuna  # noqa: E402
+from optuna._hypervolume.wfg import compute_hypervolume  # noqa: E402
 from optuna.samplers._tpe import parzen_estimator, probability_distributions  # noqa: E402
+from optuna.samplers._tpe import sampler as sampler_module  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
 
 from trace_format import value_text  # noqa: E402
@@ -42,6 +44,28 @@ probability_distributions.np = StableNumpy()
 TIE = 1e-9
 last_gap = [math.inf]
 compare = optuna.samplers.TPESampler._compare.__func__
+solve_subset = sampler_module._solve_hssp
+
+
+def solve_and_note(losses, indices, size, reference):
+    """Two subsets that add nearly equal hypervolumes are a tie as well."""
+    chosen = solve_subset(losses, indices, size, reference)
+    if losses.shape[1] > 2 and size < len(losses) and np.isfinite(reference).all():
+        unique = np.unique(losses, axis=0)
+        taken = np.empty((0, losses.shape[1]))
+        by_index = dict(zip(indices.tolist(), losses))
+        for index in chosen.tolist():
+            before = compute_hypervolume(taken, reference) if len(taken) else 0.0
+            gains = sorted(compute_hypervolume(np.vstack([taken, row]), reference) - before for row in unique
+                           if not (taken == row).all(axis=1).any())
+            if len(gains) > 1 and gains[-1] - gains[-2] <= TIE * max(1.0, abs(gains[-1])):
+                subset_tie[0] = True
+            taken = np.vstack([taken, by_index[index]])
+    return chosen
+
+
+subset_tie = [False]
+sampler_module._solve_hssp = solve_and_note
 
 
 def compare_and_note(cls, samples, scores):
@@ -139,6 +163,54 @@ def tpe(out, rng, count, divide):
                     print("D", done.number, "complete", format(value, ".12g"), *words, file=out)
 
 
+def motpe(out, rng, count, divide):
+    """TPE for several objectives, which samples each parameter alone."""
+    while count > 0:
+        modes = [rng.choice(["min", "max"]) for _ in range(rng.choice([2, 2, 3, 4]))]
+        seed = rng.randrange(2**31)
+        space = {f"p{i}": rng.choice(KINDS) for i in range(rng.randint(1, 5))}
+        conditional = rng.random() < 0.3   # some trials lack parameters
+        parallel = rng.choice([1, 1, 4, 10])
+        constraints = rng.random() < 0.3
+        digits = rng.choice([0, 2, 6])     # ties
+        trials = rng.choice([40, 120, 300]) // divide
+        sampler = optuna.samplers.TPESampler(seed=seed)
+        study = optuna.create_study(directions=["minimize" if mode == "min" else "maximize" for mode in modes],
+                                    sampler=sampler)
+        print("S tpe", f"modes={','.join(modes)}", f"seed={seed}", file=out)
+        running = []
+        for number in range(trials):
+            trial = study.ask()
+            print("B", number, "-", file=out)
+            params = {}
+            for name, kind in space.items():
+                if conditional and rng.random() < 0.2:
+                    continue
+                last_gap[0] = math.inf
+                subset_tie[0] = False
+                value = params[name] = suggest(trial, name, kind)
+                tied = last_gap[0] < TIE or subset_tie[0]
+                print("U", number, name, kind_text(kind), ">", value_text(value), *(["tie"] if tied else []), file=out)
+                count -= 1
+            running.append((trial, params))
+            while len(running) >= parallel or (running and rng.random() < 0.2):
+                done, params = running.pop(rng.randrange(len(running)))
+                words = []
+                if constraints and rng.random() < 0.9:
+                    bound = round(rng.uniform(-1, 1), digits)
+                    done.set_constraint("c", bound)
+                    words = [format(bound, ".12g")]
+                if rng.random() < 0.1:
+                    state = rng.choice([TrialState.FAIL, TrialState.PRUNED])
+                    study.tell(done, state=state)
+                    print("D", done.number, "pruned" if state == TrialState.PRUNED else "failed", "-", *words, file=out)
+                    continue
+                values = [round(loss(params) * (at + 1) + rng.uniform(-2, 2), digits) for at in range(len(modes))]
+                study.tell(done, values)
+                print("D", done.number, "complete", ",".join(format(value, ".12g") for value in values), *words,
+                      file=out)
+
+
 def nsga2(out, rng, count, divide):
     while count > 0:
         modes = [rng.choice(["min", "max"]) for _ in range(rng.choice([1, 2, 2, 3]))]
@@ -191,12 +263,12 @@ def nsga2(out, rng, count, divide):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["tpe", "nsga2"])
+    parser.add_argument("kind", choices=["tpe", "motpe", "nsga2"])
     parser.add_argument("--decisions", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--divide", type=int, default=1)
     options = parser.parse_args()
-    {"tpe": tpe, "nsga2": nsga2}[options.kind](sys.stdout, random.Random(options.seed), options.decisions, options.divide)
+    {"tpe": tpe, "motpe": motpe, "nsga2": nsga2}[options.kind](sys.stdout, random.Random(options.seed), options.decisions, options.divide)
 
 
 if __name__ == "__main__":

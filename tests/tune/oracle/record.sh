@@ -6,7 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$here/../traces"
 while read -r kind decisions divide; do
   oracle=ray_oracle.py
-  [[ ! $kind =~ ^(tpe|nsga2)$ ]] || oracle=optuna_oracle.py
+  [[ ! $kind =~ ^(tpe|motpe|nsga2)$ ]] || oracle=optuna_oracle.py
   options=(--decisions "$decisions" --divide "$divide" --seed 7)
   if [[ $kind =~ ^(limiter|repeater|stoppers)$ ]]; then
     oracle=wrapper_oracle.py options=(--decisions "$decisions" --seed 7)
@@ -22,6 +22,7 @@ median 2500 5
 pbt 3000 10
 variants 900 1
 tpe 1600 2
+motpe 1600 2
 nsga2 1600 2
 limiter 900 1
 repeater 900 1

@@ -48,5 +48,6 @@ if [[ -x $build/tests/tune/report/tune_report_test && -x $build/bin/mobula ]]; t
 fi
 compare promotion "$here/promotion_oracle.py" --decisions "$decisions" || status=1
 compare tpe "$here/optuna_oracle.py" tpe --decisions $((decisions / 4)) || status=1
+compare motpe "$here/optuna_oracle.py" motpe --decisions $((decisions / 8)) || status=1
 compare nsga2 "$here/optuna_oracle.py" nsga2 --decisions $((decisions / 4)) || status=1
 exit $status

@@ -224,5 +224,32 @@ TEST(TuneStudy, FindsMinimumWithoutCluster) {
   EXPECT_LT(std::abs(study.best().number("x")), 0.3);
 }
 
+// The front of x² and (x - 1)² is [0, 1]; the constraint excludes its upper half.
+TEST(TuneStudy, FindsFrontOfSeveralObjectives) {
+  for (const auto& searcher : {tune::TPESearch(), tune::Nsga2Search({.population_size = 8})}) {
+    tune::Study study(
+        searcher,
+        {.seed = 3, .objectives = {{"near"}, {"far", tune::Mode::max}}, .constraints = {"over"}});
+    for (int i = 0; i < 80; ++i) {
+      tune::Trial trial = study.ask();
+      const double x = trial.uniform("x", -4, 4);
+      trial.report({{"near", 1}});
+      study.tell(trial, {{"near", x * x}, {"far", -std::pow(x - 1, 2)}, {"over", x - 0.5}});
+    }
+    const auto front = study.front();
+    EXPECT_GE(front.size(), 3U);
+    int inside = 0;
+    for (const tune::Config& config : front) {
+      EXPECT_LE(config.number("x"), 0.5);
+      inside += config.number("x") >= 0 ? 1 : 0;
+    }
+    EXPECT_GE(inside + 1, static_cast<int>(front.size()));
+    EXPECT_THROW(static_cast<void>(study.best()), InvalidRequestError);
+  }
+  EXPECT_THROW(tune::Study(tune::CmaEsSearch(), {.objectives = {{"a"}, {"b"}}}),
+               InvalidRequestError);
+  EXPECT_THROW(tune::Study({}, {.metric = "a", .objectives = {{"a"}, {"b"}}}), InvalidRequestError);
+}
+
 }  // namespace
 }  // namespace mobula::testing

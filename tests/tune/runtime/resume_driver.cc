@@ -1,5 +1,6 @@
-// Runs or resumes a PBT or ASHA experiment, and ends itself by SIGKILL at a given report.
-// Usage: tune_resume_driver STORAGE pbt|asha KILL_AT
+// Runs or resumes a PBT or ASHA experiment, or ASHA with a searcher of the user, and ends itself by
+// SIGKILL at a given report.
+// Usage: tune_resume_driver STORAGE pbt|asha|user KILL_AT
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,6 +34,18 @@ struct Killer final : tune::Callback {
   int left;
 };
 
+// A searcher of the user whose state is saved.
+struct Counting final : tune::Searcher {
+  Suggestion ask(std::int64_t /*trial*/, tune::RandomStream& /*random*/) override {
+    return {.kind = Suggestion::Kind::config, .config = {{"lr", 0.1 * ++suggested}}};
+  }
+  void tell(std::int64_t /*trial*/, const tune::Metrics& /*metrics*/,
+            tune::State /*state*/) override {}
+  std::string save() const override { return std::to_string(suggested); }
+  void load(const std::string& state) override { suggested = std::stoi(state); }
+  int suggested = 0;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,6 +59,7 @@ int main(int argc, char** argv) {
   options.resume = tune::Resume::automatic;
   options.verbose = 0;
   options.callbacks = {std::make_shared<Killer>(std::atoi(argv[3]))};
+  if (rule == "user") options.search_alg = std::make_shared<Counting>();
   if (rule == "pbt")
     options.scheduler =
         tune::PopulationBasedTraining({.time_attr = "training_iteration",
@@ -56,5 +70,6 @@ int main(int argc, char** argv) {
   const auto results = tune::run<resumable>(options);
   for (const auto& result : results.all())
     std::cout << result.trial << " " << result.metrics.at("step") << " "
-              << result.metrics.at("training_iteration") << " '" << result.error << "'\n";
+              << result.metrics.at("training_iteration") << " '" << result.error << "' "
+              << result.config << "\n";
 }

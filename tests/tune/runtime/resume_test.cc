@@ -40,24 +40,30 @@ DriverRun run_driver(const std::string& storage, const std::string& rule, int ki
                      storage + " " + rule + " " + std::to_string(kill_at) + " " + errors);
 }
 
+// Rules with "_snapshots" take a snapshot after every few events.
 class TuneResume : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
+    if (GetParam() != rule_) ::setenv("MOBULA_TUNE_SNAPSHOT_EVENTS", "7", 1);
     std::string pattern = fs::temp_directory_path() / "tune-resume-XXXXXX";
     storage_ = ::mkdtemp(pattern.data());
   }
-  void TearDown() override { fs::remove_all(storage_); }
+  void TearDown() override {
+    ::unsetenv("MOBULA_TUNE_SNAPSHOT_EVENTS");
+    fs::remove_all(storage_);
+  }
 
   std::string storage_;
+  const std::string rule_ = GetParam().substr(0, GetParam().find('_'));
 };
 
 TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
   for (const int kill_at : {1, 6, 9}) {
-    const DriverRun killed = run_driver(storage_, GetParam(), kill_at);
+    const DriverRun killed = run_driver(storage_, rule_, kill_at);
     if (WIFEXITED(killed.status)) break;  // fewer reports were left
     EXPECT_EQ(WTERMSIG(killed.status), SIGKILL);
   }
-  const DriverRun done = run_driver(storage_, GetParam(), 0);
+  const DriverRun done = run_driver(storage_, rule_, 0);
   ASSERT_TRUE(WIFEXITED(done.status));
   EXPECT_EQ(WEXITSTATUS(done.status), 0);
   std::istringstream lines(done.output);
@@ -74,13 +80,18 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
     // A trial continues from its checkpoint, and its iterations with it.
     EXPECT_EQ(step, iteration) << line;
     complete += step == 8 ? 1 : 0;
+    if (rule_ == "user") {
+      EXPECT_NE(line.find("lr: 0." + std::to_string(trial + 1)), std::string::npos) << line;
+    }
   }
   EXPECT_EQ(trials, 5) << done.output;
-  EXPECT_GE(complete, GetParam() == "pbt" ? 5 : 1) << done.output;
+  EXPECT_GE(complete, rule_ == "pbt" ? 5 : 1) << done.output;
 
-  auto reader = ExperimentReader::open({.storage = storage_, .name = GetParam()});
+  auto reader = ExperimentReader::open({.storage = storage_, .name = rule_});
   ASSERT_TRUE(reader.ok());
   EXPECT_EQ(reader->experiment().value().state, "finished");
+  EXPECT_EQ(reader->snapshots().value().empty(), GetParam() == rule_);
+  EXPECT_EQ(reader->first_event().value() > 1, GetParam() != rule_);
   for (const auto& attempt : reader->attempts().value()) EXPECT_GT(attempt.ended_ms, 0);
   // Each checkpoint of the storage has a row, and no temporary directory is left.
   std::set<std::string> rows;
@@ -88,7 +99,7 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
     const auto list = reader->checkpoints(trial).value();
     for (const auto& row : list) rows.insert(row.location);
   }
-  for (const auto& entry : fs::directory_iterator(storage_ + "/" + GetParam() + "/checkpoints"))
+  for (const auto& entry : fs::directory_iterator(storage_ + "/" + rule_ + "/checkpoints"))
     EXPECT_TRUE(rows.contains(entry.path())) << entry.path();
 }
 
@@ -99,35 +110,38 @@ DriverRun replay(const std::string& storage, const std::string& rule) {
 }
 
 TEST_P(TuneResume, Replay_ComparesDecisions) {
-  EXPECT_EQ(run_driver(storage_, GetParam(), 9).status, SIGKILL);
-  EXPECT_EQ(run_driver(storage_, GetParam(), 0).status, 0);
-  const DriverRun same = replay(storage_, GetParam());
+  EXPECT_EQ(run_driver(storage_, rule_, 9).status, SIGKILL);
+  EXPECT_EQ(run_driver(storage_, rule_, 0).status, 0);
+  const DriverRun same = replay(storage_, rule_);
   EXPECT_EQ(same.status, 0) << same.output;
   EXPECT_NE(same.output.find(" with recorded decisions, 0 differ"), std::string::npos)
       << same.output;
+  // The retained events of ASHA create no trials, so they have no draws.
+  if (rule_ != GetParam() && rule_ != "pbt") return;
   // Another seed of the experiment decides differently.
   sqlite3* database = nullptr;
-  const std::string file = storage_ + "/" + GetParam() + "/experiment.sqlite";
+  const std::string file = storage_ + "/" + rule_ + "/experiment.sqlite";
   ASSERT_EQ(sqlite3_open(file.c_str(), &database), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(database, "UPDATE experiment SET seed=12", nullptr, nullptr, nullptr),
             SQLITE_OK);
   sqlite3_close(database);
-  const DriverRun other = replay(storage_, GetParam());
+  const DriverRun other = replay(storage_, rule_);
   EXPECT_EQ(WEXITSTATUS(other.status), 1) << other.output;
   EXPECT_NE(other.output.find("the replay decides: "), std::string::npos) << other.output;
 }
 
 TEST_P(TuneResume, SecondDriver_IsRefused) {
-  auto lock =
-      ExperimentStore::create({storage_, GetParam()}, {.name = GetParam(), .spec = "{}"}, {});
+  auto lock = ExperimentStore::create({storage_, rule_}, {.name = rule_, .spec = "{}"}, {});
   ASSERT_TRUE(lock.ok());
-  const DriverRun second = run_driver(storage_, GetParam(), 0, "2>&1");
+  const DriverRun second = run_driver(storage_, rule_, 0, "2>&1");
   EXPECT_NE(second.status, 0);
   EXPECT_NE(second.output.find("runs it; wait for its end, or stop it"), std::string::npos)
       << second.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, TuneResume, ::testing::Values("pbt", "asha"),
+INSTANTIATE_TEST_SUITE_P(Rules, TuneResume,
+                         ::testing::Values("pbt", "asha", "pbt_snapshots", "asha_snapshots", "user",
+                                           "user_snapshots"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

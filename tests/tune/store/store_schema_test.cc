@@ -1,4 +1,5 @@
 #include "tune/store/store_schema.h"
+#include "tune/core/state_archive.h"
 
 #include <gmock/gmock.h>
 
@@ -29,34 +30,52 @@ TEST_F(StoreSchemaTest, RefusesNewerSchema) {
   for (const auto& refused :
        {ExperimentStore::resume(place_, {}).error(), ExperimentReader::open(place_).error()}) {
     EXPECT_EQ(refused.code, ErrorCode::corrupt);
-    EXPECT_THAT(refused.text, HasSubstr("schema 99 is newer than schema 1 of this release"));
+    EXPECT_THAT(refused.text, HasSubstr("schema 99 is newer than schema 2 of this release"));
   }
 }
 
 TEST_F(StoreSchemaTest, MigratesOlderFile) {
   constexpr std::array<SchemaMigration, 2> steps{
-      SchemaMigration{1, "ALTER TABLE trial ADD COLUMN color TEXT"},
-      SchemaMigration{2, "UPDATE trial SET color='red'"}};
-  ASSERT_TRUE(migrate_file(place_.file(), "migrate", {3, steps}).ok());
-  EXPECT_EQ(version_of_file(), 3);
+      SchemaMigration{2, "ALTER TABLE trial ADD COLUMN color TEXT"},
+      SchemaMigration{3, "UPDATE trial SET color='red'"}};
+  ASSERT_TRUE(migrate_file(place_.file(), "migrate", {4, steps}).ok());
+  EXPECT_EQ(version_of_file(), 4);
   auto database = SqliteDatabase::open(place_.file(), SqliteDatabase::Access::read, "read").value();
   EXPECT_EQ(database.number("SELECT count(*) FROM trial WHERE color='red'").value(), 1);
-  EXPECT_EQ(database.number("SELECT version FROM experiment").value(), 3);
+  EXPECT_EQ(database.number("SELECT version FROM experiment").value(), 4);
+}
+
+TEST_F(StoreSchemaTest, MigratesFirstRelease) {
+  change_file("DROP TABLE outcome; PRAGMA user_version=1");
+  auto store = resume();
+  ASSERT_TRUE(store != nullptr);
+  EXPECT_EQ(version_of_file(), 2);
+  store->write({1, {StoredOutcome{0, save_state(TrialOutcome{.metrics = {{"loss", 0.5}}})}}});
+  ASSERT_TRUE(store->flush().ok());
+  auto reader = ExperimentReader::open(place_).value();
+  int trials = 0;
+  const auto done = reader.each_outcome(
+      [&](const StoredTrial& /*trial*/, const TrialOutcome& outcome) -> Result<void> {
+        trials += outcome.metrics.find("loss") != nullptr ? 1 : 0;
+        return {};
+      });
+  ASSERT_TRUE(done.ok());
+  EXPECT_EQ(trials, 1);
 }
 
 TEST_F(StoreSchemaTest, KeepsFileWhenMigrationFails) {
   constexpr std::array<SchemaMigration, 2> steps{
-      SchemaMigration{1, "ALTER TABLE trial ADD COLUMN color TEXT"},
-      SchemaMigration{2, "UPDATE nothing SET color='red'"}};
-  EXPECT_FALSE(migrate_file(place_.file(), "migrate", {3, steps}).ok());
-  EXPECT_EQ(version_of_file(), 1);
+      SchemaMigration{2, "ALTER TABLE trial ADD COLUMN color TEXT"},
+      SchemaMigration{3, "UPDATE nothing SET color='red'"}};
+  EXPECT_FALSE(migrate_file(place_.file(), "migrate", {4, steps}).ok());
+  EXPECT_EQ(version_of_file(), 2);
   EXPECT_FALSE(std::filesystem::exists(place_.file() + ".migrating"));
   EXPECT_TRUE(resume() != nullptr);
 }
 
 TEST_F(StoreSchemaTest, RefusesVersionWithoutMigration) {
-  const auto refused = migrate_file(place_.file(), "migrate", {2, {}});
-  EXPECT_THAT(refused.error().text, HasSubstr("does not read schema 1"));
+  const auto refused = migrate_file(place_.file(), "migrate", {3, {}});
+  EXPECT_THAT(refused.error().text, HasSubstr("does not read schema 2"));
 }
 
 }  // namespace

@@ -27,6 +27,12 @@ struct CheckpointRow {
   double time_total_s = 0;
   std::string directory = {};
   std::optional<double> score = {};
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.trial, self.attempt, self.iteration, self.time_total_s, self.directory,
+            self.score);
+  }
 };
 
 class CheckpointTable {
@@ -41,6 +47,11 @@ class CheckpointTable {
   // Removes and returns the checkpoints of `trial` that num_to_keep drops, except `in_use`.
   std::vector<std::pair<CheckpointNumber, std::string>> prune(
       TrialNumber trial, const std::set<CheckpointNumber>& in_use);
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.last_, self.rows_, self.by_trial_);
+  }
 
  private:
   CheckpointRules rules_;

@@ -27,12 +27,15 @@ class DecisionReplay {
     std::string decisions = {};  // decisions of the replay
   };
 
-  explicit DecisionReplay(ExperimentCore& core) : core_(core) {}
+  // `after`: number of the event before the first step.
+  explicit DecisionReplay(ExperimentCore& core, std::int64_t after = 0)
+      : core_(core), events_(after) {}
 
   void step(const TimedEvent& event);
 
   // The decisions of the latest step.
   const std::vector<ExperimentCommand>& commands() const { return commands_; }
+  // Number of the last event.
   std::int64_t events() const { return events_; }
   // Events whose decisions were recorded.
   std::int64_t compared() const { return compared_; }
@@ -42,8 +45,9 @@ class DecisionReplay {
 
  private:
   ExperimentCore& core_;
+  std::int64_t events_;
   std::vector<ExperimentCommand> commands_;
-  std::int64_t events_ = 0, compared_ = 0, differing_ = 0;
+  std::int64_t compared_ = 0, differing_ = 0;
   std::vector<Difference> differences_;
 };
 

@@ -33,6 +33,7 @@ bool is_answer(const ExperimentEvent& event) {
 ExperimentCore::ExperimentCore(ExperimentSettings settings, ExperimentParts parts)
     : settings_(std::move(settings)),
       parts_(std::move(parts)),
+      records_(settings_.mode),
       checkpoints_(settings_.checkpoints),
       random_{NumpyRandom(counter_stream(settings_.seed, -1, StreamPurpose::exploit)),
               PythonRandom(counter_stream(~settings_.seed, -1, StreamPurpose::exploit))} {}
@@ -62,6 +63,7 @@ void ExperimentCore::step(double now_s, const ExperimentEvent& event,
                           std::vector<ExperimentCommand>& out) {
   now_s_ = now_s;
   out_ = &out;
+  records_.forget_ended();
   // The events before a start are events of earlier processes, which answer no request.
   if (started_ && std::holds_alternative<ExperimentStarted>(event)) end_saves();
   if (parts_.scheduler->waits_for_checkpoint() && !is_answer(event)) {
@@ -155,7 +157,7 @@ void ExperimentCore::on(const TrialReported& event) {
   if (!is_current(event.trial, event.attempt)) return;
   TrialRecord& record = own(event.trial);
   TrialRow& row = trials_.row(event.trial);
-  record.last = event.metrics;
+  set_last(event.trial, event.metrics);
   ++record.calls;
   row.iteration =
       static_cast<std::int64_t>(number_of(event.metrics, "training_iteration").value_or(0));
@@ -368,6 +370,7 @@ void ExperimentCore::carry_out(const TrialCommand& command) {
     // The scheduler has removed the trial itself.
     detach(stop->trial);
     parts_.searcher->tell(stop->trial, {});
+    finish(stop->trial);
     changed(stop->trial);
   } else if (const auto* save = std::get_if<SaveTrial>(&command)) {
     if (!settings_.saves_on_request)

@@ -11,12 +11,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tune/core/experiment/checkpoint_table.h"
 #include "tune/core/experiment/experiment_events.h"
 #include "tune/core/experiment/trial_groups.h"
+#include "tune/core/experiment/trial_records.h"
 #include "tune/core/schedulers/hyperband.h"
 #include "tune/core/searchers/search_algorithm.h"
 #include "tune/core/stoppers/trial_stopper.h"
@@ -32,6 +34,7 @@ enum class DuplicateRule : unsigned char {
 
 struct ExperimentSettings {
   std::string metric = {};                    // empty: trials need no metric
+  Mode mode = Mode::min;                      // direction of the metric
   std::vector<std::string> objectives = {};   // metrics of several objectives, without `metric`
   std::vector<std::string> constraints = {};  // metrics with the upper limit 0
   std::string time_attr = "training_iteration";
@@ -56,34 +59,29 @@ struct ExperimentParts {
   std::function<Result<GroupShape>(const Config&)> shape_of = {};
 };
 
-struct TrialRecord {
-  Config config = {};
-  Config last = {};  // metrics of the last report
-  std::string error = {};
-  std::string error_kind = {};
-  std::vector<std::string> warnings = {};
-  std::int64_t attempt = 0;
-  std::int64_t failures = 0;
-  std::int64_t additions = 0;  // to the scheduler
-  std::int64_t calls = 0;      // reports of this attempt
-  GroupNumber group = 0;       // group of the running attempt
-  unsigned char strategy = 0;  // strategy of the placement group
-  std::optional<TrialNumber> donor = {};
-  bool saving = false;          // SaveCheckpoint has no answer yet
-  bool has_nan = false;         // a metric of a report was NaN
-  std::string checkpoint = {};  // directory of the last checkpoint
-};
-
 class ExperimentCore {
  public:
   ExperimentCore(ExperimentSettings settings, ExperimentParts parts);
 
   void step(double now_s, const ExperimentEvent& event, std::vector<ExperimentCommand>& out);
 
+  // The state without the searcher, and that of the searcher. Absent if a scheduler or a searcher
+  // of the user cannot save: a resume then repeats all events.
+  struct SavedState {
+    std::string core, searcher;
+  };
+  std::optional<SavedState> save() const;
+  // Continues from a state. Requires equal settings and parts, and no earlier step. After a
+  // failure, discard the core.
+  Result<void> load(std::string_view core, std::string_view searcher);
+
   const TrialTable& trials() const { return trials_; }
-  const TrialRecord& record(TrialNumber trial) const {
-    return records_[static_cast<std::size_t>(trial)];
-  }
+  // An empty record for most of the trials that ended before the last step.
+  const TrialRecord& record(TrialNumber trial) const { return records_.find(trial); }
+  std::size_t live_trials() const { return trials_.live(); }
+  bool has_record(TrialNumber trial) const { return records_.has(trial); }
+  // The metric of the last report; NaN: none.
+  double last_value(TrialNumber trial) const { return records_.value(trial); }
   const CheckpointRow* checkpoint(CheckpointNumber number) const {
     return checkpoints_.find(number);
   }
@@ -167,13 +165,23 @@ class ExperimentCore {
   GroupShape shape_of(TrialNumber trial) const;
   void end_if_done();
 
-  TrialRecord& own(TrialNumber trial) { return records_[static_cast<std::size_t>(trial)]; }
+  TrialRecord& own(TrialNumber trial) { return records_.at(trial); }
+  void set_last(TrialNumber trial, Config metrics);
+  // The trial has ended without an error.
+  void finish(TrialNumber trial);
   void changed(TrialNumber trial) { out_->push_back(TrialChanged{trial}); }
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.trials_, self.records_, self.groups_, self.checkpoints_, self.random_,
+            self.configurations_, self.now_s_, self.started_, self.searched_, self.starved_,
+            self.stopping_, self.ended_, self.search_error_, self.stop_reason_);
+  }
 
   const ExperimentSettings settings_;
   ExperimentParts parts_;
   TrialTable trials_;
-  std::vector<TrialRecord> records_;
+  TrialRecords records_;
   TrialGroups groups_;
   CheckpointTable checkpoints_;
   TuneRandom random_;  // draws in the order of events

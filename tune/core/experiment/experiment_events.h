@@ -196,6 +196,12 @@ struct TrialExploited {
   TrialNumber trial = 0, donor = 0;
   std::int64_t iteration = 0, donor_iteration = 0;
   Config donor_config = {}, config = {};
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.trial, self.donor, self.iteration, self.donor_iteration, self.donor_config,
+            self.config);
+  }
 };
 // A text for the user.
 struct TrialWarning {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "tune/core/experiment/experiment_core.h"
@@ -21,10 +22,25 @@ bool ExperimentCore::is_current(TrialNumber trial, std::int64_t attempt) const {
          record(trial).attempt == attempt && record(trial).group != 0;
 }
 
+void ExperimentCore::set_last(TrialNumber trial, Config metrics) {
+  TrialRecord& record = own(trial);
+  record.last = std::move(metrics);
+  const Value* value = record.last.find(settings_.metric);
+  records_.set_value(trial, value == nullptr || value->is_text()
+                                ? std::numeric_limits<double>::quiet_NaN()
+                                : value->number());
+}
+
+// A later trial may reuse the result.
+void ExperimentCore::finish(TrialNumber trial) {
+  if (settings_.duplicates != DuplicateRule::reuse) records_.ended(trial);
+}
+
 void ExperimentCore::complete(TrialNumber trial) {
   parts_.scheduler->completed(report_of(trial), scheduler_step());
   detach(trial);
   trials_.set_state(trial, TrialState::terminated);
+  finish(trial);
   carry_out_commands();
   parts_.searcher->tell(trial, end_of(trial));
   changed(trial);
@@ -35,6 +51,7 @@ void ExperimentCore::remove(TrialNumber trial) {
   parts_.scheduler->removed(trial, scheduler_step());
   detach(trial);
   trials_.set_state(trial, TrialState::terminated);
+  finish(trial);
   carry_out_commands();
   // Ray passes no result for a trial that is not running.
   parts_.searcher->tell(trial, {});
@@ -91,8 +108,9 @@ void ExperimentCore::stop_all(const char* reason) {
 void ExperimentCore::on(const FailedTrialsRepeated& event) {
   for (std::size_t i = 0; i < trials_.size(); ++i) {
     const auto trial = static_cast<TrialNumber>(i);
+    if (trials_.state(trial) != TrialState::failed) continue;
     TrialRecord& record = own(trial);
-    if (trials_.state(trial) != TrialState::failed || record.error_kind == "resources") continue;
+    if (record.error_kind == "resources") continue;
     // The row of a finished trial is empty.
     TrialRow& row = trials_.row(trial);
     Result<GroupShape> shape =
@@ -102,7 +120,7 @@ void ExperimentCore::on(const FailedTrialsRepeated& event) {
     row.resources = std::move(shape->bundles);
     if (!event.from_checkpoint) {
       row.checkpoint = 0;
-      record.last = {};
+      set_last(trial, {});
     }
     record.failures = 0;
     record.error.clear();
@@ -123,8 +141,8 @@ void ExperimentCore::on(const FailedTrialsRepeated& event) {
 void ExperimentCore::advance() {
   if (!started_ || ended_) return;
   if (!stopping_ && !parts_.scheduler->waits_for_checkpoint()) {
-    while (may_create() && static_cast<std::int64_t>(trials_.all(TrialState::pending).size()) <
-                               settings_.early_trials)
+    while (may_create() &&
+           static_cast<std::int64_t>(trials_.count(TrialState::pending)) < settings_.early_trials)
       if (!ask()) break;
     start_in_ready_groups();
     if (settings_.shape)
@@ -186,7 +204,7 @@ void ExperimentCore::create(Config config) {
   if (shape) record.strategy = shape->strategy;
   const TrialNumber trial =
       trials_.add(std::move(config), shape ? shape->bundles : ResourceBundles());
-  records_.push_back(std::move(record));
+  records_.add(std::move(record));
   const Result<void> added = parts_.scheduler->added(trial, addition_step(trial));
   carry_out_commands();
   own(trial).config = trials_.row(trial).config;
@@ -200,8 +218,10 @@ void ExperimentCore::create(Config config) {
 // The scheduler does not learn the trial.
 void ExperimentCore::create_reused(Config config, TrialNumber earlier) {
   const TrialNumber trial = trials_.add(config);
-  records_.push_back({.config = std::move(config), .last = record(earlier).last, .donor = earlier});
+  records_.add({.config = std::move(config), .donor = earlier});
+  set_last(trial, record(earlier).last);
   trials_.set_state(trial, TrialState::terminated);
+  records_.ended(trial);
   parts_.searcher->tell(trial, end_of(trial));
   changed(trial);
 }
@@ -269,8 +289,8 @@ void ExperimentCore::request_common_groups() {
   const auto in_use = static_cast<std::int64_t>(groups_.in_use());
   auto requested = static_cast<std::int64_t>(groups_.count(Stage::requested));
   auto ready = static_cast<std::int64_t>(groups_.count(Stage::ready));
-  auto wanted = static_cast<std::int64_t>(trials_.all(TrialState::pending).size() +
-                                          trials_.all(TrialState::paused).size());
+  auto wanted = static_cast<std::int64_t>(trials_.count(TrialState::pending) +
+                                          trials_.count(TrialState::paused));
   if (!search_finished()) {
     const auto created = static_cast<std::int64_t>(trials_.size());
     // An unlimited search always wants the largest number of requests.

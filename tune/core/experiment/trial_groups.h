@@ -23,6 +23,11 @@ struct TrialGroup {
   bool lost = false;  // a node of the group died, so the group ends with its trial
   // The trial that runs, or the only one that may use the group.
   std::optional<TrialNumber> trial = {};
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.shape, self.stage, self.lost, self.trial);
+  }
 };
 
 class TrialGroups {
@@ -59,6 +64,11 @@ class TrialGroups {
     for (auto each = groups_.rbegin(); each != groups_.rend(); ++each)
       if (each->second.stage == stage && !each->second.trial) return each->first;
     return std::nullopt;
+  }
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.groups_, self.last_);
   }
 
  private:

@@ -77,6 +77,7 @@ class ResourceChangingScheduler final : public TrialScheduler {
     base_->checkpoints_in_use(out);
   }
 
+  bool can_save() const override { return base_->can_save(); }
   std::string save() const override {
     StateWriter writer;
     writer(base_->save(), base_resources_, changes_, reallocated_);

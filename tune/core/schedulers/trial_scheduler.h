@@ -91,6 +91,8 @@ class TrialScheduler {
   // Appends the checkpoints that must not be deleted.
   virtual void checkpoints_in_use(std::vector<CheckpointNumber>& /*out*/) const {}
 
+  // False for a scheduler of the user without saved state.
+  virtual bool can_save() const { return true; }
   virtual std::string save() const = 0;
   virtual Result<void> load(std::string_view state) = 0;
 };

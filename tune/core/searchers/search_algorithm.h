@@ -80,6 +80,8 @@ class SearchAlgorithm {
   virtual Result<Value> suggest(TrialNumber trial, std::string_view name,
                                 const Dimension& dimension, SearchRandom random);
 
+  // False for a searcher of the user without saved state.
+  virtual bool can_save() const { return true; }
   virtual std::string save() const = 0;
   virtual Result<void> load(std::string_view state) = 0;
 };

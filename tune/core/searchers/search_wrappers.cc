@@ -36,6 +36,7 @@ class SearchWrapper : public SearchAlgorithm {
   }
   void paused(TrialNumber trial) override { searcher_->paused(trial); }
   void resumed(TrialNumber trial) override { searcher_->resumed(trial); }
+  bool can_save() const override { return searcher_->can_save(); }
 
  protected:
   template <class Self>
@@ -162,15 +163,24 @@ class Repeater final : public SearchWrapper {
     const auto [primary, index] = found->second;
     group_of_.erase(found);
     Group& group = groups_.at(primary);
-    const double missing = std::numeric_limits<double>::quiet_NaN();
-    group.scores[static_cast<std::size_t>(index)] = end.value.value_or(missing);
+    Score score{.value = end.value.value_or(std::numeric_limits<double>::quiet_NaN())};
+    if (end.state == EndState::complete) {
+      score.values = end.values;
+      score.constraints = end.constraints;
+    }
+    group.scores[static_cast<std::size_t>(index)] = std::move(score);
     const bool reported = std::all_of(group.scores.begin(), group.scores.end(),
                                       [](const auto& score) { return score.has_value(); });
     if (!full(group) || !reported) return;
-    const double value = mean_of(group);
+    TrialEnd mean{.state = end.state};
+    mean.value = mean_of(group, [](const Score& score) { return score.value; });
+    mean.values = means_of(group, &Score::values);
+    mean.constraints = means_of(group, &Score::constraints);
+    // Several objectives have a mean although the last trial of the group has failed.
+    if (!mean.values.empty()) mean.state = EndState::complete;
     if (current_ == primary) current_.reset();
     groups_.erase(primary);
-    searcher_->tell(primary, {.state = end.state, .value = value});
+    searcher_->tell(primary, mean);
   }
 
   std::string save() const override { return save_with_searcher(*this); }
@@ -186,9 +196,18 @@ class Repeater final : public SearchWrapper {
  private:
   friend class SearchWrapper;
 
+  struct Score {
+    double value = 0;                                   // NaN: a trial without a value
+    std::vector<double> values = {}, constraints = {};  // empty: a trial without them
+
+    template <class Self, class Archive>
+    static void fields(Self& self, Archive& archive) {
+      archive(self.value, self.values, self.constraints);
+    }
+  };
   struct Group {
     Config config = {};
-    std::vector<std::optional<double>> scores = {};  // NaN: a trial without a value
+    std::vector<std::optional<Score>> scores = {};
 
     template <class Self, class Archive>
     static void fields(Self& self, Archive& archive) {
@@ -200,15 +219,28 @@ class Repeater final : public SearchWrapper {
     return static_cast<int>(group.scores.size()) >= settings_.repeat;
   }
   // np.nanmean: a NaN counts as 0 in the sum.
-  static double mean_of(const Group& group) {
+  template <class ValueOf>
+  static double mean_of(const Group& group, const ValueOf& value_of) {
     std::vector<double> values;
     double count = 0;
     for (const auto& score : group.scores) {
-      const bool missing = std::isnan(*score);
-      values.push_back(missing ? 0 : *score);
+      const double value = value_of(*score);
+      const bool missing = std::isnan(value);
+      values.push_back(missing ? 0 : value);
       count += missing ? 0 : 1;
     }
     return pairwise_sum(values) / count;
+  }
+  static std::vector<double> means_of(const Group& group, std::vector<double> Score::*list) {
+    std::size_t count = 0;
+    for (const auto& score : group.scores) count = std::max(count, ((*score).*list).size());
+    std::vector<double> means;
+    for (std::size_t i = 0; i < count; ++i)
+      means.push_back(mean_of(group, [&](const Score& score) {
+        return i < (score.*list).size() ? (score.*list)[i]
+                                        : std::numeric_limits<double>::quiet_NaN();
+      }));
+    return means;
   }
 
   RepeaterSettings settings_;

@@ -20,7 +20,8 @@ struct RepeaterSettings {
   int repeat = 1;
   bool set_index = true;  // adds the parameter __trial_index__
 };
-// Runs each suggestion `repeat` times. The searcher gets the mean of the values of a whole group.
+// Runs each suggestion `repeat` times. The searcher gets the means of the values of a whole group,
+// and of its constraints.
 Result<SearchAlgorithmPtr> make_repeater(SearchAlgorithmPtr searcher,
                                          const RepeaterSettings& settings);
 

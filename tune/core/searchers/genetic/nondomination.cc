@@ -8,7 +8,8 @@ namespace mobula::internal::tune {
 namespace {
 
 // Removes one front after the other. Equal rows have equal ranks.
-std::vector<std::size_t> ranks_of(const std::vector<Losses>& rows) {
+std::vector<std::size_t> ranks_of(const std::vector<Losses>& rows,
+                                  std::size_t needed = std::numeric_limits<std::size_t>::max()) {
   std::vector<Losses> unique = rows;
   std::sort(unique.begin(), unique.end());
   unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
@@ -16,6 +17,10 @@ std::vector<std::size_t> ranks_of(const std::vector<Losses>& rows) {
   std::vector<std::size_t> left(unique.size());
   std::iota(left.begin(), left.end(), std::size_t{0});
   for (std::size_t rank = 0; !left.empty(); ++rank) {
+    if (unique.size() - left.size() >= needed) {
+      for (const std::size_t row : left) rank_of_unique[row] = rank;
+      break;
+    }
     // In lexicographic order, no row dominates an earlier one.
     std::vector<std::size_t> front;
     std::vector<std::size_t> rest;
@@ -47,7 +52,8 @@ bool dominates(const Losses& a, const Losses& b) {
 }
 
 std::vector<std::size_t> nondomination_ranks(std::span<const Losses> losses,
-                                             std::span<const double> penalties) {
+                                             std::span<const double> penalties,
+                                             std::size_t needed) {
   std::vector<Losses> feasible;
   std::vector<Losses> infeasible;
   const auto is_feasible = [&](std::size_t i) { return penalties.empty() || penalties[i] <= 0; };
@@ -57,7 +63,7 @@ std::vector<std::size_t> nondomination_ranks(std::span<const Losses> losses,
     else
       infeasible.push_back({penalties[i]});
   }
-  const auto feasible_ranks = ranks_of(feasible);
+  const auto feasible_ranks = ranks_of(feasible, needed);
   const auto infeasible_ranks = ranks_of(infeasible);
   std::size_t first = 0;  // rank of the smallest penalty
   for (const std::size_t rank : feasible_ranks) first = std::max(first, rank + 1);

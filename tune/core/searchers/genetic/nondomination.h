@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,11 @@ using Losses = std::vector<double>;
 bool dominates(const Losses& a, const Losses& b);
 
 // The rank of each individual, 0 for the front. With penalties (one for each individual, or none),
-// feasible individuals precede all others, which are ranked by their penalty alone.
-std::vector<std::size_t> nondomination_ranks(std::span<const Losses> losses,
-                                             std::span<const double> penalties = {});
+// feasible individuals precede all others, which are ranked by their penalty alone. Once `needed`
+// feasible individuals have a rank, all others of them share the next one.
+std::vector<std::size_t> nondomination_ranks(
+    std::span<const Losses> losses, std::span<const double> penalties = {},
+    std::size_t needed = std::numeric_limits<std::size_t>::max());
 
 // Indices of `values` (in the direction of the user), the largest crowding distance first. Equal
 // distances keep the reverse of the order by the last objective.

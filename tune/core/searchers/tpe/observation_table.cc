@@ -125,10 +125,13 @@ void ObservationTable::end(TrialNumber trial, const SearchOutcome& outcome) {
     if (entry != nullptr && (!counts || !entry->read)) column.erase(trial);
   }
   if (!counts) return;
+  good_.reset();
   ++finished_;
   narrow_joint(trial);
   if (outcome.violation > 0) {
     keep(infeasible_, {{outcome.violation, 0}, trial});
+  } else if (outcome.state == SearchState::complete && several_) {
+    losses_.emplace(trial, outcome.losses);
   } else if (outcome.state == SearchState::complete) {
     keep(complete_, {{outcome.loss, 0}, trial});
   } else if (!outcome.last) {
@@ -139,9 +142,9 @@ void ObservationTable::end(TrialNumber trial, const SearchOutcome& outcome) {
   }
 }
 
-void ObservationTable::keep(std::vector<Key>& keys, const Key& key) {
+void ObservationTable::keep(std::vector<Key>& keys, const Key& key) const {
   keys.insert(std::upper_bound(keys.begin(), keys.end(), key), key);
-  if (keys.size() > most_good) keys.pop_back();
+  if (!several_ && keys.size() > most_good) keys.pop_back();
 }
 
 void ObservationTable::narrow_joint(TrialNumber trial) {
@@ -160,12 +163,26 @@ void ObservationTable::narrow_joint(TrialNumber trial) {
 }
 
 std::vector<TrialNumber> ObservationTable::good_trials() const {
-  const auto wanted = std::min(
-      static_cast<std::size_t>(std::ceil(0.1 * static_cast<double>(finished_))), most_good);
+  auto wanted = static_cast<std::size_t>(std::ceil(0.1 * static_cast<double>(finished_)));
+  if (!several_) wanted = std::min(wanted, most_good);
   std::vector<TrialNumber> good;
+  if (several_) good = good_of_several(wanted);
   for (const auto* keys : {&complete_, &pruned_, &infeasible_})
     for (const Key& key : *keys)
       if (good.size() < wanted) good.push_back(key.second);
+  return good;
+}
+
+std::vector<TrialNumber> ObservationTable::good_of_several(std::size_t wanted) const {
+  std::vector<TrialNumber> trials;
+  std::vector<Losses> rows;
+  for (const auto& [trial, losses] : losses_) {
+    trials.push_back(trial);
+    rows.push_back(losses);
+  }
+  if (wanted >= trials.size()) return trials;
+  std::vector<TrialNumber> good;
+  for (const std::size_t row : good_rows(rows, wanted)) good.push_back(trials[row]);
   return good;
 }
 
@@ -181,7 +198,8 @@ ObservationTable::Estimators ObservationTable::estimators(
   std::vector<ObservationColumn*> columns;
   for (const auto& [name, dimension] : dimensions) columns.push_back(&columns_[name]);
   std::vector<bool> good(states_.size());
-  for (const TrialNumber trial : good_trials()) good[static_cast<std::size_t>(trial)] = true;
+  if (!good_) good_ = good_trials();
+  for (const TrialNumber trial : *good_) good[static_cast<std::size_t>(trial)] = true;
   // Per estimator: the kernel of each trial (-1: none), and the trials of the kernels.
   std::vector<std::int32_t> good_kernels(states_.size(), -1), other_kernels(states_.size(), -1);
   std::vector<std::int32_t> good_rows, other_rows;
@@ -195,15 +213,18 @@ ObservationTable::Estimators ObservationTable::estimators(
     kernels[i] = static_cast<std::int32_t>(rows.size());
     rows.push_back(static_cast<std::int32_t>(i));
   }
-  return {estimator(dimensions, columns, good_kernels, good_rows),
-          estimator(dimensions, columns, other_kernels, other_rows)};
+  using Weights = ParzenEstimator::Weights;
+  return {estimator(dimensions, columns, good_kernels, good_rows,
+                    several_ ? Weights::equal : Weights::recent),
+          estimator(dimensions, columns, other_kernels, other_rows, Weights::recent)};
 }
 
 ParzenEstimator ObservationTable::estimator(const std::map<std::string, Dimension>& dimensions,
                                             const std::vector<ObservationColumn*>& columns,
                                             const std::vector<std::int32_t>& kernel_of,
-                                            const std::vector<std::int32_t>& rows) {
-  ParzenEstimator result(rows.size());
+                                            const std::vector<std::int32_t>& rows,
+                                            ParzenEstimator::Weights weights) {
+  ParzenEstimator result(rows.size(), weights);
   std::size_t next = 0;
   for (const auto& [name, dimension] : dimensions) {
     ObservationColumn& column = *columns[next++];

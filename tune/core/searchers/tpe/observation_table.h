@@ -15,6 +15,7 @@
 
 #include "tune/core/searchers/dimension.h"
 #include "tune/core/searchers/tpe/parzen_estimator.h"
+#include "tune/core/searchers/tpe/subset_selection.h"
 #include "tune/core/trial_table.h"
 
 namespace mobula::internal::tune {
@@ -27,6 +28,7 @@ struct SearchOutcome {
   double loss = 0;                                     // loss of a complete trial
   std::optional<std::pair<double, double>> last = {};  // step and loss of the last report
   double violation = 0;                                // sum of the positive constraints
+  Losses losses = {};  // losses of a complete trial with several objectives
 };
 
 // The observations of one parameter. A value that the model suggested counts while its trial runs,
@@ -81,6 +83,9 @@ class ObservationTable {
   // The limit of the good trials, and the number that never grows beyond it.
   static constexpr std::size_t most_good = 25;
 
+  // With several objectives, the number of good trials has no limit.
+  explicit ObservationTable(bool several = false) : several_(several) {}
+
   void begin(TrialNumber trial);
   void set(TrialNumber trial, std::string_view name, double value, const Dimension& dimension,
            bool read);
@@ -103,21 +108,25 @@ class ObservationTable {
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     archive(self.states_, self.finished_, self.has_joint_, self.joint_, self.columns_,
-            self.complete_, self.pruned_, self.infeasible_);
+            self.complete_, self.pruned_, self.infeasible_, self.losses_);
+    if constexpr (!std::is_const_v<Self>) self.good_.reset();
   }
 
  private:
   using Key = std::pair<std::pair<double, double>, TrialNumber>;
   // Keeps the first `most_good` keys: no rule asks for later ones.
-  static void keep(std::vector<Key>& keys, const Key& key);
+  void keep(std::vector<Key>& keys, const Key& key) const;
   void narrow_joint(TrialNumber trial);
   std::vector<TrialNumber> good_trials() const;
+  // The good ones among the complete trials of several objectives.
+  std::vector<TrialNumber> good_of_several(std::size_t wanted) const;
   // Whether the trial counts, and has every parameter.
   bool observed(TrialNumber trial, const std::vector<ObservationColumn*>& columns) const;
   ParzenEstimator estimator(const std::map<std::string, Dimension>& dimensions,
                             const std::vector<ObservationColumn*>& columns,
                             const std::vector<std::int32_t>& kernel_of,
-                            const std::vector<std::int32_t>& rows);
+                            const std::vector<std::int32_t>& rows,
+                            ParzenEstimator::Weights weights);
 
   std::vector<SearchState> states_;  // by trial
   std::size_t finished_ = 0;
@@ -125,6 +134,9 @@ class ObservationTable {
   std::map<std::string, Dimension> joint_;
   std::map<std::string, ObservationColumn> columns_;
   std::vector<Key> complete_, pruned_, infeasible_;  // the best ones, in order
+  bool several_;
+  std::map<TrialNumber, Losses> losses_;          // feasible complete trials of several objectives
+  std::optional<std::vector<TrialNumber>> good_;  // result of good_trials()
 };
 
 }  // namespace mobula::internal::tune

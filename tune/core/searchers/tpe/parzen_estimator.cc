@@ -15,10 +15,10 @@ namespace {
 constexpr std::size_t recent = 25;    // observations of full weight
 constexpr double negligible = -60.0;  // logarithm of a relative weight that changes no digit
 
-// The weights of `count` observations and of the prior: older observations weigh less.
-std::vector<double> kernel_weights(std::size_t count) {
+// The weights of `count` observations and of the prior.
+std::vector<double> kernel_weights(std::size_t count, ParzenEstimator::Weights kind) {
   std::vector<double> weights(count + 1, 1.0);
-  if (count > recent) {
+  if (count > recent && kind == ParzenEstimator::Weights::recent) {
     const std::size_t ramp = count - recent;
     const double start = 1.0 / static_cast<double>(count);
     const double step = ramp > 1 ? (1.0 - start) / static_cast<double>(ramp - 1) : 0;
@@ -53,7 +53,8 @@ class LogSum {
 
 }  // namespace
 
-ParzenEstimator::ParzenEstimator(std::size_t count) : weights_(kernel_weights(count)) {}
+ParzenEstimator::ParzenEstimator(std::size_t count, Weights weights)
+    : weights_(kernel_weights(count, weights)) {}
 
 void ParzenEstimator::add_numeric(const Dimension& dimension,
                                   std::span<const SortedObservation> sorted,

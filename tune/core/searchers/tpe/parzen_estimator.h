@@ -32,8 +32,14 @@ using CandidateColumns = std::vector<std::vector<double>>;
 
 class ParzenEstimator {
  public:
+  // The weights of observations.
+  enum class Weights : unsigned char {
+    recent,  // older ones weigh less
+    equal,
+  };
+
   // `count` observations, in the order of trial numbers.
-  explicit ParzenEstimator(std::size_t count);
+  explicit ParzenEstimator(std::size_t count, Weights weights = Weights::recent);
 
   // All observations in ascending order, equal ones by trial number.
   void add_numeric(const Dimension& dimension, std::span<const SortedObservation> sorted,

@@ -29,8 +29,9 @@ Result<void> ParzenSearch::begin(TrialNumber trial, SearchRandom random) {
     return failure(ErrorCode::already_exists,
                    fmt::format("ask trial {}: the trial exists; pass a new number", trial));
   std::map<std::string, Dimension> joint;
-  for (const auto& [name, dimension] : table_.joint())
-    if (!dimension.single()) joint.emplace(name, dimension);
+  if (settings_.several.empty())
+    for (const auto& [name, dimension] : table_.joint())
+      if (!dimension.single()) joint.emplace(name, dimension);
   table_.begin(trial);
   if (joint.empty() || starting()) return {};
   for (const auto& [name, value] : draw(joint, trial, random.model))
@@ -105,7 +106,12 @@ void ParzenSearch::tell(TrialNumber trial, const TrialEnd& end) {
   if (table_.state(trial) != SearchState::running) return;
   const double sign = -sign_of(settings_.mode);  // losses
   SearchOutcome outcome;
-  const bool valued = end.value && !std::isnan(*end.value);
+  const std::size_t objectives = settings_.several.size();
+  const bool valued = objectives == 0
+                          ? end.value && !std::isnan(*end.value)
+                          : end.values.size() == objectives &&
+                                std::none_of(end.values.begin(), end.values.end(),
+                                             [](double value) { return std::isnan(value); });
   if (end.state == EndState::pruned) {
     outcome.state = SearchState::pruned;
     const auto last = last_reports_.find(trial);
@@ -113,8 +119,11 @@ void ParzenSearch::tell(TrialNumber trial, const TrialEnd& end) {
       outcome.last = std::pair(last->second.first, sign * last->second.second);
   } else if (end.state == EndState::failed || !valued) {
     outcome.state = SearchState::failed;
-  } else {
+  } else if (objectives == 0) {
     outcome.loss = sign * *end.value;
+  } else {
+    for (std::size_t i = 0; i < objectives; ++i)
+      outcome.losses.push_back(-sign_of(settings_.several[i]) * end.values[i]);
   }
   for (const double constraint : end.constraints)
     if (constraint > 0) outcome.violation += constraint;

@@ -1,5 +1,5 @@
-// The tree-structured Parzen estimator (TPE) with the suggestions of Optuna 5.0 for one objective:
-// multivariate, with running trials as bad ones.
+// The tree-structured Parzen estimator (TPE) with the suggestions of Optuna 5.0: multivariate for
+// one objective, parameter by parameter for several, with running trials as bad ones.
 // Thread: owner (the searcher thread of one experiment). Errors: make() and suggest() name the
 // parameter or the option.
 #pragma once
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "tune/core/searchers/search_algorithm.h"
@@ -19,6 +20,7 @@ namespace mobula::internal::tune {
 struct ParzenSettings {
   Mode mode = Mode::min;
   int n_startup_trials = 10, n_candidates = 24;
+  std::vector<Mode> several = {};  // the modes of several objectives; empty: one objective
 };
 
 class ParzenSearch final : public SearchAlgorithm {
@@ -43,7 +45,7 @@ class ParzenSearch final : public SearchAlgorithm {
 
  private:
   ParzenSearch(const ParzenSettings& settings, const SearchSpace& space)
-      : settings_(settings), space_(space) {}
+      : settings_(settings), space_(space), table_(!settings.several.empty()) {}
   // The best candidate for all dimensions at once.
   std::map<std::string, double> draw(const std::map<std::string, Dimension>& dimensions,
                                      TrialNumber trial, NumpyRandom& random);
