@@ -57,7 +57,7 @@ struct Shape {
   std::string searcher = "random";
   bool has_snapshots = true;
 
-  ExperimentPlace place() const { return {directory, "bench-resume"}; }
+  ExperimentLocation place() const { return {directory, "bench-resume"}; }
 };
 
 std::unique_ptr<ExperimentCore> make_core(const Shape& shape) {

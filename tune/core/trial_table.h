@@ -107,7 +107,7 @@ class TrialTable {
   std::size_t count(TrialState state) const { return by_state_[index(state)].size(); }
   std::size_t live() const {
     std::size_t count = 0;
-    for (const auto& places : by_state_) count += places.size();
+    for (const auto& positions : by_state_) count += positions.size();
     return count;
   }
   // The first trial with `state` in the order of the list.
@@ -134,9 +134,9 @@ class TrialTable {
   void delist(TrialNumber trial);
   void index_rows();
 
-  using Place = std::pair<std::int64_t, TrialNumber>;  // position, trial
-  std::deque<TrialRow> rows_;                          // a deque, because it never moves
-  std::array<std::set<Place>, live_states> by_state_;
+  using Position = std::pair<std::int64_t, TrialNumber>;  // position, trial
+  std::deque<TrialRow> rows_;                             // a deque, because it never moves
+  std::array<std::set<Position>, live_states> by_state_;
   std::int64_t next_position_ = 0;
   std::vector<TrialCommand> commands_;
 };

@@ -46,21 +46,21 @@ StoreCallbacks ExperimentLog::callbacks() {
   return made;
 }
 
-Result<std::unique_ptr<ExperimentLog>> ExperimentLog::create(const ExperimentPlace& place,
+Result<std::unique_ptr<ExperimentLog>> ExperimentLog::create(const ExperimentLocation& location,
                                                              const StoredExperiment& experiment,
                                                              StoreOptions options) {
   std::unique_ptr<ExperimentLog> log(new ExperimentLog);
-  auto store = ExperimentStore::create(place, experiment, log->callbacks(), options);
+  auto store = ExperimentStore::create(location, experiment, log->callbacks(), options);
   if (!store) return store.error();
   log->store_ = std::move(*store);
   return log;
 }
 
-Result<std::unique_ptr<ExperimentLog>> ExperimentLog::resume(const ExperimentPlace& place,
+Result<std::unique_ptr<ExperimentLog>> ExperimentLog::resume(const ExperimentLocation& location,
                                                              ResumeState& stored,
                                                              StoreOptions options) {
   std::unique_ptr<ExperimentLog> log(new ExperimentLog);
-  auto store = ExperimentStore::resume(place, log->callbacks(), options);
+  auto store = ExperimentStore::resume(location, log->callbacks(), options);
   if (!store) return store.error();
   log->store_ = std::move(*store);
   Result<ResumeState> loaded = log->store_->load_without_events();

@@ -23,11 +23,11 @@ std::int64_t wall_clock_ms();
 
 class ExperimentLog {
  public:
-  static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentPlace& place,
+  static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentLocation& location,
                                                        const StoredExperiment& experiment,
                                                        StoreOptions options = {});
   // Also returns the state that an earlier process stored, without the events.
-  static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentPlace& place,
+  static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentLocation& location,
                                                        ResumeState& stored,
                                                        StoreOptions options = {});
   // Visits the stored events after `after`. Call it before the first append.

@@ -113,7 +113,7 @@ void ExperimentRecorder::add_changes(const ExperimentCommand& command) {
                                 .trial = row->trial,
                                 .attempt = row->attempt,
                                 .step = row->iteration,
-                                .place = row->directory,
+                                .directory = row->directory,
                                 .score = row->score});
   } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
     log_.add(EraseCheckpoint{deleted->checkpoint});

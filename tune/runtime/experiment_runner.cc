@@ -55,7 +55,7 @@ ExperimentRunner::ExperimentRunner(const api::detail::Trainable& trainable,
       parts_(std::move(parts)),
       core_(*parts_.core),
       recorder_(core_, *parts_.log, parts_.created_ms, parts_.snapshot_rule),
-      table_({.name = parts_.place.name,
+      table_({.name = parts_.location.name,
               .metric = options.metric,
               .mode = core_mode(options.mode),
               .verbose = options.verbose,
@@ -112,19 +112,19 @@ api::ResultGrid ExperimentRunner::run() {
 
 // Continues from the events of earlier processes.
 void ExperimentRunner::replay() {
-  remove_policies(parts_.place.directory());
+  remove_policies(parts_.location.directory());
   const auto replayed = recorder_.restore(parts_.snapshots);
   parts_.snapshots.clear();
   if (!replayed) refuse_tune("RunOptions::resume", replayed.error().text);
   for (const TrialExploited& exploited : recorder_.exploits())
-    append_policy(parts_.place.directory(), exploited);
+    append_policy(parts_.location.directory(), exploited);
   offset_s_ = recorder_.last_s();
   if (replayed->differing() > 0)
     fmt::print(stderr,
                "tune: {}: the program decides differently from the recorded run at {} of {} "
                "events, first at event {}; `mobula tune replay {}` names them\n",
-               parts_.place.name, replayed->differing(), replayed->compared(),
-               replayed->differences().front().event, parts_.place.name);
+               parts_.location.name, replayed->differing(), replayed->compared(),
+               replayed->differences().front().event, parts_.location.name);
   remove_unknown_checkpoints();
   parts_.log->add(EndOpenAttempts{.ended_ms = wall_clock_ms(), .kind = "interrupted"});
   // Requests to stop the earlier process.

@@ -362,7 +362,7 @@ std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::Ru
                                     .seed = prepared.settings.seed,
                                     .metric = options.metric,
                                     .mode = core_mode(options.mode)};
-  return checked(ExperimentLog::create(place, experiment, {.keep_events = options.keep_events}),
+  return checked(ExperimentLog::create(location, experiment, {.keep_events = options.keep_events}),
                  "RunOptions::storage_path");
 }
 
@@ -462,8 +462,9 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   RunnerParts parts{.location = location_of(options)};
   const ExperimentLocation location = parts.location;
   if (const char* replayed = std::getenv("MOBULA_TUNE_REPLAY")) {
-    if (place.name == replayed) replay_and_exit(trainable, options, place);
-    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", place.name, replayed);
+    if (location.name == replayed) replay_and_exit(trainable, options, location);
+    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", location.name,
+               replayed);
     return {std::vector<api::TrialResult>(), {}, {}};
   }
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
@@ -471,8 +472,9 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   parts.resumed = continues(options, location);
   if (parts.resumed) {
     ResumeState state;
-    parts.log = checked(ExperimentLog::resume(place, state, {.keep_events = options.keep_events}),
-                        "RunOptions::resume");
+    parts.log =
+        checked(ExperimentLog::resume(location, state, {.keep_events = options.keep_events}),
+                "RunOptions::resume");
     stored = std::move(state.experiment);
     parts.snapshots = std::move(state.snapshots);
     seed = stored.seed;

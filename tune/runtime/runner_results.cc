@@ -134,7 +134,7 @@ api::ResultGrid ExperimentRunner::results() const {
   std::vector<api::Objective> objectives = options_.objectives;
   if (objectives.empty() && !options_.metric.empty())
     objectives.push_back({options_.metric, options_.mode});
-  auto source = stored_results(parts_.place, core_.trials().size());
+  auto source = stored_results(parts_.location, core_.trials().size());
   if (!source) throw Error("tune: " + source.error().text);
   return {std::move(*source), std::move(objectives), options_.constraints};
 }

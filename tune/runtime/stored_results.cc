@@ -64,9 +64,9 @@ std::shared_ptr<const ResultSource> results_in_memory(std::vector<api::TrialResu
   return std::make_shared<MemoryResults>(std::move(results));
 }
 
-Result<std::shared_ptr<const ResultSource>> stored_results(const ExperimentPlace& place,
+Result<std::shared_ptr<const ResultSource>> stored_results(const ExperimentLocation& location,
                                                            std::size_t trials) {
-  auto reader = ExperimentReader::open(place);
+  auto reader = ExperimentReader::open(location);
   if (!reader) return reader.error();
   if (trials > most_in_memory)
     return std::shared_ptr<const ResultSource>(

@@ -9,13 +9,13 @@
 #include <mobula/tune/run.h>
 
 #include "base/result.h"
-#include "tune/store/experiment_place.h"
+#include "tune/store/experiment_location.h"
 
 namespace mobula::internal::tune {
 
 // Reads `trials` trials at once if they are few; otherwise the source keeps the file open.
 Result<std::shared_ptr<const mobula::tune::detail::ResultSource>> stored_results(
-    const ExperimentPlace& place, std::size_t trials);
+    const ExperimentLocation& location, std::size_t trials);
 
 std::shared_ptr<const mobula::tune::detail::ResultSource> results_in_memory(
     std::vector<mobula::tune::TrialResult> results);
