@@ -507,7 +507,7 @@ std::vector<Scenario> make_scenarios() {
        4,
        {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, driver_pause,
         driver_crash, agent_crash, agent_pause, peer_cut, slow_network, head_crash}},
-      {"dead_callers", 3, 1, false, 3, {long_queue, long_queue}, 2, {head_and_agent_crash}},
+      {"dead_callers", 4, 1, false, 3, {long_queue, long_queue}, 2, {head_and_agent_crash}},
       // The autoscaler with the head's core, drawn by a FleetWorld too.
       {"fleet_head", 1, 1, false, 0, {task}, 0, {}},
   };
