@@ -1,11 +1,14 @@
 #include "head/use_ring.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/sqlite_errors.h"
 #include "base/thread_start.h"
@@ -81,6 +84,10 @@ UseRing::~UseRing() {
 }
 
 Result<UseRing::Database> UseRing::connect(const std::string& path) {
+  // SQLite creates its additional files with the mode of this one.
+  if (const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); file) {
+    (void)::fchmod(file.get(), 0600);
+  }
   sqlite3* handle = nullptr;
   constexpr int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);

@@ -69,7 +69,7 @@ Result<LogStream> LogStream::create(const CommandLine& line, std::optional<Lines
 }
 
 void LogStream::add(std::string name, LogSource source) {
-  auto log = std::make_unique<Log>(Log{std::move(name), std::move(source), std::nullopt});
+  auto log = std::make_unique<Log>(Log{.name = std::move(name), .source = std::move(source)});
   const std::size_t number = merge_->add();
   const auto add_line = [merge = merge_.get(), number](const std::string& text) {
     merge->take(number, text);
@@ -108,9 +108,9 @@ bool LogStream::read(std::size_t number) {
     code_ = complain(failure(chunk.error().code, of + chunk.error().text));
     return false;
   }
-  if (chunk->lost_bytes > 0) {
+  if (const auto lost = log.lost.add(chunk->lost_bytes)) {
     const std::string bytes =
-        chunk->lost_bytes == 1 ? "some lines are" : fmt::format("{} bytes are", chunk->lost_bytes);
+        chunk->lost_bytes == 1 ? "some lines are" : fmt::format("{} bytes are", *lost);
     std::fprintf(stderr, "mobula: %s%s no longer stored\n", names_ ? (log.name + ": ").c_str() : "",
                  bytes.c_str());
   }

@@ -15,6 +15,7 @@
 #include "cli/commands/log_source.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/log_merge.h"
+#include "cli/output/loss_report.h"
 
 namespace mobula::internal::cli {
 
@@ -55,6 +56,7 @@ class LogStream {
     std::string name;
     LogSource source;
     std::optional<LogLines> lines;
+    LossReport lost{};
     bool cut = false;  // its first line is incomplete
     bool open = true;
     bool failed = false;

@@ -62,6 +62,10 @@ struct CompletionQueue::State final : detail::CompletionSink {
     const internal::MutexLock lock(mutex);
     return rows.has_ready();
   }
+  std::vector<detail::RawId> waiting() {
+    const internal::MutexLock lock(mutex);
+    return rows.waiting();
+  }
   void erase(detail::CompletionRows::Number number) {
     const internal::MutexLock lock(mutex);
     rows.erase(number);
@@ -174,8 +178,8 @@ std::size_t CompletionQueue::take(std::span<std::uint64_t> tokens, Duration time
     const std::size_t count = own.take_ready(tokens);
     if (count > 0 || timeout == Duration::zero()) return count;
     // Another thread may take the tokens first.
-    const auto ready =
-        own.source_or_throw()->wait_for_report(deadline, [&own] { return own.has_ready(); });
+    const auto ready = own.source_or_throw()->wait_for_report(
+        deadline, [&own] { return own.has_ready(); }, [&own] { return own.waiting(); });
     if (!ready.value()) return 0;
   }
 }

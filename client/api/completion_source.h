@@ -49,10 +49,11 @@ class CompletionSource {
   // reported to it; `run` of an earlier report may follow.
   virtual void remove_sink(std::uint64_t sink, std::span<const RawId> objects) noexcept = 0;
   // Blocks until `ready`, which is called with the runtime's lock held, or until the deadline:
-  // false. Fails with task_cancelled in a cancelled task, invalid_request in a callback, and
-  // not_initialized when the runtime stops.
-  virtual Answer<bool> wait_for_report(const Deadline& deadline,
-                                       const std::function<bool()>& ready) = 0;
+  // false. `waiting`, called with the same lock, returns the awaited objects for a warning. Fails
+  // with task_cancelled in a cancelled task, invalid_request in a callback, and not_initialized
+  // when the runtime stops.
+  virtual Answer<bool> wait_for_report(const Deadline& deadline, const std::function<bool()>& ready,
+                                       const std::function<std::vector<RawId>()>& waiting) = 0;
 
  protected:
   ~CompletionSource() = default;

@@ -123,9 +123,19 @@ detail::ErrorRecord ProcessRuntime::ended_error(Waited waited, std::string_view 
 }
 
 Answer<bool> ProcessRuntime::wait_for_report(const detail::Deadline& deadline,
-                                             const std::function<bool()>& ready) {
+                                             const std::function<bool()>& ready,
+                                             const CompletionCalls::Waiting& waiting) {
   auto lock = engine_->lock();
-  const auto waited = blocking_wait(lock, {"take", {}, {}}, deadline, ready);
+  std::vector<RawId> objects;
+  WaitFor what{"take", {}, {}};
+  what.reason = [&]() -> std::string {
+    objects = waiting();
+    what.objects = objects;
+    if (objects.empty()) return "no ref is outstanding; another thread must add one";
+    return fmt::format("{} outstanding; the first: {}", objects.size(),
+                       why_pending(*engine_, {objects.data(), 1}));
+  };
+  const auto waited = blocking_wait(lock, what, deadline, ready);
   if (ended_early(waited)) return ended_error(waited, "take");
   return waited == Waited::ready;
 }

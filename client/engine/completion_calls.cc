@@ -71,8 +71,10 @@ void CompletionCalls::remove_sink(std::uint64_t sink,
 }
 
 Answer<bool> CompletionCalls::wait_for_report(const detail::Deadline& deadline,
-                                              const std::function<bool()>& ready) {
-  auto reported = wait_(deadline, [&] { return ready() || engine_.completions().ended(); });
+                                              const std::function<bool()>& ready,
+                                              const Waiting& waiting) {
+  auto reported = wait_(
+      deadline, [&] { return ready() || engine_.completions().ended(); }, waiting);
   const auto lock = engine_.lock();
   const bool over = engine_.stopping() || engine_.completions().ended();
   if (!over || !reported.ok() || !reported.value()) return reported;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "client/api/completion_source.h"
 
@@ -19,8 +20,10 @@ class CompletionCalls final : public detail::CompletionSource {
  public:
   // Blocks the calling thread as `wait` does: until `ready`, called with the engine's lock held, or
   // until the deadline (false).
+  using Waiting = std::function<std::vector<detail::RawId>()>;
   using Wait = std::function<detail::Answer<bool>(const detail::Deadline& deadline,
-                                                  const std::function<bool()>& ready)>;
+                                                  const std::function<bool()>& ready,
+                                                  const Waiting& waiting)>;
 
   CompletionCalls(ProcessEngine& engine, Wait wait) : engine_(engine), wait_(std::move(wait)) {}
 
@@ -30,7 +33,8 @@ class CompletionCalls final : public detail::CompletionSource {
   void unsubscribe(std::uint64_t sink, const detail::SubscribeRequest& request) noexcept override;
   void remove_sink(std::uint64_t sink, std::span<const detail::RawId> objects) noexcept override;
   detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
-                                       const std::function<bool()>& ready) override;
+                                       const std::function<bool()>& ready,
+                                       const Waiting& waiting) override;
 
  private:
   ProcessEngine& engine_;  // lives as long as the runtime, which owns this object

@@ -143,7 +143,8 @@ class ProcessRuntime final : public detail::Runtime,
                                         const std::string& argument);
   std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
   detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
-                                       const std::function<bool()>& ready);
+                                       const std::function<bool()>& ready,
+                                       const CompletionCalls::Waiting& waiting);
   bool is_local(ObjectId object) const;
   std::optional<detail::Answer<detail::NextItem>> take_item(ObjectId position);
   detail::Done check_device(const detail::GetRequest& request);

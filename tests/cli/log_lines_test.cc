@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/output/log_lines.h"
+#include "cli/output/loss_report.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -82,6 +83,18 @@ TEST(LogLines, Raw_IsUnchanged) {
   Printed printed({.pattern = "", .raw = true, .tail = -1});
   printed.lines.take("\x1b[31mred\n");
   EXPECT_EQ(printed.text, "\x1b[31mred\n");
+}
+
+// A log that loses bytes in each of its chunks, as that of `yes`.
+TEST(LossReport, RepeatedLosses_AreReportedSeldom) {
+  LossReport lost;
+  EXPECT_EQ(lost.add(0), std::nullopt);
+  EXPECT_EQ(lost.add(1'000), 1'000u);
+  EXPECT_EQ(lost.add(999), std::nullopt);
+  EXPECT_EQ(lost.add(1), 2'000u);
+  int reports = 0;
+  for (int i = 0; i < 10'000; ++i) reports += lost.add(1'000) ? 1 : 0;
+  EXPECT_EQ(reports, 12);
 }
 
 }  // namespace

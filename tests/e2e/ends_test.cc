@@ -134,6 +134,20 @@ TEST_F(PlannedEnds, DestroysActorsAndRunsExitHandlers) {
   EXPECT_EQ(text_of("killed"), "");
 }
 
+TEST_F(PlannedEnds, NodeDrained_ActorIsDestroyed) {
+  start_head();
+  start_node("b");
+  const std::string file = directory() + "/lines";
+  Process driver = start_driver({"writes_on", node_id("b"), file});
+  ASSERT_TRUE(driver.prints("written")) << driver.err();
+  EXPECT_EQ(mobula({"drain", node_id("b"), "--deadline", "1"}).code, 0);
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    return read_text(file) == "1\ndestroyed\natexit\nstatic\n";
+  })) << read_text(file);
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0) << driver.err();
+}
+
 TEST_F(PlannedEnds, RejectsForkedChildren) {
   start_head();
   drive({"forks"});

@@ -1,4 +1,6 @@
 // Texts and causes of errors, and the calls that cancellation ends.
+#include <sys/stat.h>
+
 #include <csignal>
 #include <sstream>
 
@@ -11,6 +13,41 @@ using Errors = ClusterTest;
 
 TEST_F(Errors, EndsBlockedCallsWhenTaskIsCancelled) {
   drive({"cancels_blocked", "--mobula-num-cpus=4"});
+}
+
+TEST_F(Errors, BlockedCalls_WarnWithReason) {
+  Process driver = start_driver({"blocks_in_calls", "--mobula-num-cpus=2"});
+  for (const char* text : {"wait has blocked for 3 s: 0 of 2 are ready; the first of the others: "
+                           "task mobula::e2e::until_cancelled ",
+                           "get has blocked for 3 s: task mobula::e2e::(anonymous namespace)::"
+                           "vector_until_cancelled ",
+                           "take has blocked for 3 s: 1 outstanding; the first: task "
+                           "mobula::e2e::until_cancelled "}) {
+    EXPECT_TRUE(eventually(Milliseconds(20'000),
+                           [&] { return driver.err().find(text) != std::string::npos; }))
+        << text << "\n"
+        << driver.err();
+  }
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0) << driver.err();
+}
+
+// No process reads the pipe to which the driver's stderr leads, as in `2>&1 | less`.
+TEST_F(Errors, StderrUnread_DriverContinues) {
+  const std::string pipe = directory() + "/stderr";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Ended ended =
+      run_program("/bin/sh", {"-c", "exec 2<>\"$0\"; exec \"$@\"", pipe, programs + "/e2e_driver",
+                              "reads_after_output", "--mobula-num-cpus=1"});
+  EXPECT_EQ(ended.code, 0) << ended.out;
+}
+
+// Without stderr (`2>&-`), a socket must not get its number.
+TEST_F(Errors, StderrClosed_DriverContinues) {
+  const Ended ended =
+      run_program("/bin/sh", {"-c", "exec 0<&- 2>&-; exec \"$0\" \"$@\"", programs + "/e2e_driver",
+                              "reads_after_output", "--mobula-num-cpus=1"});
+  EXPECT_EQ(ended.code, 0) << ended.out;
 }
 
 TEST_F(Errors, RejectsForceForActorCalls) {

@@ -1,6 +1,7 @@
 #include "head/use_ring.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -50,6 +51,16 @@ TEST_F(UseRingTest, KeepsReportsAcrossRestarts) {
   EXPECT_EQ(state.oldest_ms, 1000);
   EXPECT_EQ(state.latest_ms, 1001);
   EXPECT_GT(state.bytes, 0u);
+}
+
+TEST_F(UseRingTest, CreatesPrivateFiles) {
+  const auto ring = open();
+  ring->add(record_at(1'000, 1));
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    struct stat status {};
+    ASSERT_EQ(::stat((path_ + suffix).c_str(), &status), 0) << suffix;
+    EXPECT_EQ(status.st_mode & 0777, 0600u) << suffix;
+  }
 }
 
 TEST_F(UseRingTest, RemovesReportsOlderThanItsLife) {

@@ -43,6 +43,10 @@ void World::begin(const Fault& fault) {
     case agent_crash:
       if (node.agent != nullptr) node.agent->crash("crash");
       break;
+    case head_and_agent_crash:
+      if (head_ != nullptr) head_->crash();
+      if (node.agent != nullptr) node.agent->crash("crash");
+      break;
     case home_crash: {
       Node& home = nodes_.at(static_cast<std::size_t>(driver->host() - 1));
       if (home.agent != nullptr) home.agent->crash("crash");

@@ -29,13 +29,18 @@ inline Fd connect_raw(const std::string& address, const std::string& source = {}
   return socket;
 }
 
-// A libzmq client that obeys no rule of the bus.
+// A libzmq client that obeys no rule of the bus. Its handshake carries `metadata` properties.
 class RawClient {
  public:
   RawClient(int type, const std::string& address, const std::string& routing_id = {},
-            const CurveKeys* keys = nullptr, const std::string& server_key = {})
+            const CurveKeys* keys = nullptr, const std::string& server_key = {}, int metadata = 0)
       : socket_(context_, type) {
     socket_.set(zmq::sockopt::linger, 0);
+    for (int i = 0; i < metadata; ++i) {
+      constexpr int zmq_metadata = 95;  // zmq.h names it in draft builds only
+      const std::string property = "X-" + std::to_string(i) + ":1";
+      EXPECT_EQ(zmq_setsockopt(socket_, zmq_metadata, property.data(), property.size()), 0);
+    }
     socket_.set(zmq::sockopt::sndhwm, 0);  // no limit
     if (!routing_id.empty()) socket_.set(zmq::sockopt::routing_id, routing_id);
     if (keys != nullptr) {

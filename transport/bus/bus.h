@@ -62,7 +62,7 @@ struct BusOptions {
   AllowTable* allow = nullptr;    // required with keys; outlives the bus
   std::size_t max_message_bytes = 16u << 20;
   // Size of the chunks of larger messages, the same in all processes. A TCP listener accepts frames
-  // of 56 KiB only, so a chunk that is sent to it has several frames.
+  // of 32 KiB only, so a chunk that is sent to it has several frames.
   std::size_t chunk_bytes = 1u << 20;
   std::size_t max_open_bytes = 256u << 20;  // in incomplete messages of all peers
   // Messages per peer inside libzmq, and bytes per outbox. send() fails if both are full.

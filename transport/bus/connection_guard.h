@@ -19,8 +19,11 @@ namespace mobula::internal {
 
 struct ConnectionLimits {
   std::size_t max_unproven_bytes = 64u << 10;  // received over one unauthenticated connection
-  std::size_t max_unread_bytes = 64u << 20;    // unread bytes of one authenticated connection
-  std::size_t max_unproven_per_source = 64;    // connections; an excess closes the oldest
+  // Held in libzmq for one unauthenticated connection, unread messages included. An honest peer
+  // sends at most 1 KiB before its first message.
+  std::size_t max_handshake_bytes = 2u << 10;
+  std::size_t max_unread_bytes = 64u << 20;  // unread bytes of one authenticated connection
+  std::size_t max_unproven_per_source = 64;  // connections; an excess closes the oldest
   std::size_t max_unproven = 512;
   std::size_t max_connections = 0;  // proven ones included; 0: from the descriptor limit
   Duration handshake_timeout = 5s;  // for a key's proof; the bus sets its handshake_timeout
@@ -72,11 +75,11 @@ class ConnectionGuard {
 
  private:
   struct Connection {
-    std::string peer;         // address and port
-    std::string source;       // the address alone
-    bool proven = false;      // by a message or a handshake
-    bool silent = true;       // no message has authenticated it
-    bool over_limit = false;  // at the last check
+    std::string peer;     // address and port
+    std::string source;   // the address alone
+    bool proven = false;  // by a message or a handshake
+    bool silent = true;   // no message has authenticated it
+    int checks_over = 0;  // consecutive checks that found it above a limit
     std::uint64_t opened_as = 0;
     Time opened_at;
     Fd copy{};                          // duplicate descriptor while unproven: shows the end
@@ -97,6 +100,7 @@ class ConnectionGuard {
                                           bool handshake_proves, Time now);
   std::optional<std::string> beyond_bytes(int fd, Connection& connection, std::uint64_t received,
                                           bool all_read);
+  std::optional<std::string> beyond_handshake(int fd, std::uint64_t received) const;
 
   void report_violation(const std::string& source, bool in_handshake, const std::string& received);
 

@@ -39,8 +39,8 @@ struct ChunkHeader {
 
 struct ChunkLimits {
   // Largest frame that a TCP listener accepts. libzmq allocates a frame before the key of its
-  // sender is proven, so this value and the read buffer of a connection are 64 KiB (decision 86).
-  static constexpr std::size_t frame_bytes = 56u << 10;
+  // sender is proven. With its buffers, a connection then takes less than 64 KiB (decision 86).
+  static constexpr std::size_t frame_bytes = 32u << 10;
   // No peer sends smaller chunks, except the last one of a message: each chunk costs a wake-up.
   static constexpr std::size_t min_chunk_bytes = 64u << 10;
   std::size_t chunk_bytes = 1u << 20;         // largest accepted chunk

@@ -218,7 +218,8 @@ void Actors::on(const ActorChanged& message) {
     constructed(*row);
     if (!previous.empty() && previous != message.endpoint.process)
       streams_.executor_ended(previous, message.cause);
-    row = &rows_.at(message.actor);
+    row = rows_.find(message.actor);
+    if (row == nullptr) return;  // the calls that have failed were its last users here
     row->executor = message.endpoint.process;
     StreamRow& stream = streams_.open(message.endpoint);
     stream.actor = message.actor;

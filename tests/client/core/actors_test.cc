@@ -145,6 +145,21 @@ TEST_F(ActorCalls, ExecutorLost_SentCallsFail) {
   EXPECT_EQ(calls_at(21)[0].call.task, later);
 }
 
+// The call is the last user of the actor here, and fails with the previous process of the actor.
+TEST_F(ActorCalls, LastCallFailsWithRestart_RowIsRemoved) {
+  const ActorId foreign = ActorId::of(2);
+  step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
+  actor_alive(foreign, 20, 1);
+  const TaskId sent = call(foreign);
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  release(handle_id(foreign));
+  step(StreamEnded{ProcessId::of(20)});
+  actor_alive(foreign, 21, 3);
+  EXPECT_EQ(state(result(sent)), "error");
+  EXPECT_EQ(core_.sizes().actors, 0u);
+  EXPECT_TRUE(calls_at(21).empty());
+}
+
 TEST_F(ActorCalls, RetriesFirstAndInOrder) {
   const ActorId actor = make_actor(1, 1);
   const TaskId first = call(actor);

@@ -431,6 +431,17 @@ int destructors(const Words& arguments) {
   return report.exit_code();
 }
 
+// An actor on the node, with lines in its buffer, until the test ends this program.
+int writes_on(const Words& arguments) {
+  auto writer = mobula::actor<Writer>
+                    .options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(0)}})
+                    .remote(arguments.at(1));
+  mobula::get(writer.call<&Writer::write>(1), seconds(30));
+  tell("written");
+  hear();
+  return 0;
+}
+
 // ---- forks --------------------------------------------------------------------------------------
 
 int forks(const Words& arguments) {
@@ -545,6 +556,7 @@ std::map<std::string, Scenario> end_scenarios() {
           {"killed", &killed},
           {"released", &released},
           {"destructors", &destructors},
+          {"writes_on", &writes_on},
           {"forks", &forks},
           {"unawaited", &unawaited},
           {"detached_first_call", &detached_first_call},

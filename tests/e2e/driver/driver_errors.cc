@@ -1,9 +1,11 @@
 // Texts and causes of errors, and the calls that cancellation ends.
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <stdexcept>
+#include <thread>
 
 #include "e2e/driver/driver.h"
 
@@ -60,6 +62,48 @@ int cancels_blocked(const Words&) {
   report.equal("the actor still runs", mobula::get(reader.call<&Reader::ready>(), seconds(30)), 1);
   mobula::cancel(endless);
   mobula::cancel(endless_vector);
+  return report.exit_code();
+}
+
+// Threads block in each public call until the test has read the warnings.
+int blocks_in_calls(const Words&) {
+  const auto endless = mobula::task<until_cancelled>.remote();
+  const auto endless_vector = mobula::task<vector_until_cancelled>.remote();
+  std::vector<std::thread> threads;
+  const auto block = [&threads](const auto& call) {
+    threads.emplace_back([call] {
+      try {
+        call();
+      } catch (const mobula::TaskCancelledError&) {
+      }
+    });
+  };
+  block([endless] { (void)mobula::wait(std::vector{endless, endless}, {.num_returns = 2}); });
+  block([endless_vector] { (void)mobula::get_view(endless_vector); });
+  block([endless] {
+    mobula::CompletionQueue queue;
+    queue.add(endless, 1);
+    std::array<std::uint64_t, 1> tokens{};
+    (void)queue.take(tokens, seconds(300));
+  });
+  hear();
+  mobula::cancel(endless);
+  mobula::cancel(endless_vector);
+  for (auto& each : threads) each.join();
+  return 0;
+}
+
+// Tasks print more than a pipe holds.
+std::string prints_much(int number) {
+  for (int i = 0; i < 1'000; ++i) std::cerr << "line " << i << std::string(200, 'x') << "\n";
+  return std::string(100, static_cast<char>('a' + number));
+}
+int reads_after_output(const Words&) {
+  Report report;
+  for (int i = 0; i < 4; ++i) {
+    report.equal("value", mobula::get(mobula::task<prints_much>.remote(i), seconds(30)),
+                 std::string(100, static_cast<char>('a' + i)));
+  }
   return report.exit_code();
 }
 
@@ -327,6 +371,8 @@ int labels_output(const Words&) {
 
 std::map<std::string, Scenario> error_scenarios() {
   return {{"cancels_blocked", &cancels_blocked},
+          {"blocks_in_calls", &blocks_in_calls},
+          {"reads_after_output", &reads_after_output},
           {"force_cancels_actor_call", &force_cancels_actor_call},
           {"knows_executor", &knows_executor},
           {"names_task", &names_task},

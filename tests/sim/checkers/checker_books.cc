@@ -56,7 +56,8 @@ void Checkers::fault(FaultKind kind) {
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == peer_lost ||
                    kind == slow_network || kind == driver_pause || kind == executor_pause;
   peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash ||
-                    kind == home_crash || kind == node_away || kind == node_drained;
+                    kind == home_crash || kind == node_away || kind == node_drained ||
+                    kind == head_and_agent_crash;
 }
 
 void Checkers::head_crashed() {
@@ -348,6 +349,7 @@ void Checkers::executor_started(Process& process) {
 
 void Checkers::process_ended(Process& process) {
   running_.erase(process.id());
+  if (!process.is_driver()) dead_executors_.emplace(process.id(), world_.now());
   memory_process_ends(process);
 }
 

@@ -8,6 +8,9 @@
 namespace mobula::internal::sim {
 namespace {
 
+// From the death of a caller, when no faults follow, until all agents know it.
+constexpr Duration dead_caller_timeout = 10s;
+
 // The class of an actor, as the plan of the history states it.
 const Plan& class_of(const World& world, const Process& actor) {
   const auto& constructor = actor.assignment().actor.constructor;
@@ -50,8 +53,19 @@ bool Checkers::has_slot(const Process& process) const {
   return false;
 }
 
+// The head learns from the registration of a new agent that the previous one is dead.
+void Checkers::caller_lives(const Process& process, const executor::RunCall& run) {
+  const auto dead = dead_executors_.find(run.caller);
+  if (dead == dead_executors_.end() || run.call.form->kind == CallKind::construct_actor) return;
+  const Duration since = world_.now() - std::max(dead->second, world_.plan().heal);
+  if (since <= dead_caller_timeout) return;
+  world_.violation("callers", process.name() + " starts call " + run.call.form->name + " " +
+                                  std::to_string(since / 1s) + " s after its caller died");
+}
+
 void Checkers::call_started(Process& process, const executor::RunCall& run) {
   ++calls_run_;
+  caller_lives(process, run);
   whole_started(run.call, process.assignment().demand_class.request.resources);
   const auto& assignment = process.assignment();
   const bool actor = !assignment.actor.actor.empty();

@@ -32,6 +32,7 @@ struct Content;
 //   grants     A grant, a generation, and a command run at most once, in one incarnation.
 //   results    Every task ends once, with the oracle's value or an error that the faults justify.
 //   submitted  Before a process exits as planned, its calls that cannot fail have started.
+//   callers    No call of an executor starts long after the executor died with its agent.
 //   order      Calls of one caller and group start in order and within the group's limit.
 //   objects    A read returns the object's own bytes. A referenced object is readable or lost.
 //   leftovers  No state is left after all work has ended (World::leftovers).
@@ -188,6 +189,7 @@ class Checkers {
   const InMemory* runs_in(const Process& process) const;
   // checker_calls.cc. True if the head has allocated the slot of this executor.
   bool has_slot(const Process& process) const;
+  void caller_lives(const Process& process, const executor::RunCall& run);
   // checker_transfers.cc
   void is_whole(Agent& agent);
   // checker_ends.cc
@@ -215,13 +217,11 @@ class Checkers {
   bool streams_lose_ = false;
   bool peers_overlap_ = false;  // a live node may be declared dead
   std::map<SlotId, Granted> granted_;
-  std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> received_;  // sequence number by
-                                                                           // conversation
+  std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> received_;  // sequence numbers
   std::set<std::pair<std::string, std::string>> erased_;                   // erased rows
   bool awaits_ending_device(const Request& request, NodeId node) const;
   std::set<SlotId> ever_granted_;
-  std::set<ProcessId> drained_;  // drained incarnations of agents
-  std::set<ProcessId> taken_back_;
+  std::set<ProcessId> drained_, taken_back_;  // incarnations of agents
   std::map<JobId, JobTerms> terms_;
   // Demands that the head knows, and lessees whose slots it does not know to be gone.
   std::map<std::pair<ProcessId, ClassId>, Demand> demands_;
@@ -262,6 +262,7 @@ class Checkers {
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number
   std::set<ProcessId> processes_;
   std::map<ProcessId, Running> running_;
+  std::map<ProcessId, Time> dead_executors_;  // since when
   std::map<TaskId, TaskMark> tasks_;
   std::set<std::pair<ProcessId, std::pair<TaskId, std::uint32_t>>> attempts_;
   std::map<ObjectId, Expected> expected_;
@@ -273,9 +274,8 @@ class Checkers {
   // By the result of a call that never ran because elements were missing: the tasks that could
   // recompute them, and the number of runs of each.
   std::map<ObjectId, std::vector<std::pair<TaskId, std::size_t>>> could_be_remade_;
-  std::map<ObjectId, std::uint64_t> seen_;  // a value once read never changes
-  // By agent: first time without a cause to wait.
-  std::map<std::uint64_t, std::map<ObjectId, Time>> stranded_;
+  std::map<ObjectId, std::uint64_t> seen_;                      // a value once read never changes
+  std::map<std::uint64_t, std::map<ObjectId, Time>> stranded_;  // by agent: without a cause since
   std::set<ObjectId> recomputable_;  // results that their submitter can always recompute
   bool any_fault_ = false;
   std::map<ActorId, Time> handle_gone_;  // the owner's order to end an actor without handles

@@ -114,6 +114,17 @@ Hooks bundles_are_swapped() {
   return hooks;
 }
 
+// An executor does not know with which agent its callers end.
+Hooks agents_of_callers_are_unknown() {
+  Hooks hooks;
+  hooks.executor.in = [](std::vector<executor::Event>& events) {
+    std::erase_if(events, [](const auto& each) {
+      return std::holds_alternative<executor::CallerAdmitted>(each);
+    });
+  };
+  return hooks;
+}
+
 // Callers see the end of an actor before its name is free.
 Hooks names_are_not_awaited() {
   Hooks hooks;
@@ -138,6 +149,7 @@ Hooks names_are_not_awaited() {
 std::vector<Mutation> end_mutations() {
   return {
       {"executor does not wait for a free name", {"leaving_names"}, names_are_not_awaited},
+      {"executor keeps callers whose agent died", {"dead_callers"}, agents_of_callers_are_unknown},
       {"head drops the processes that found an actor", {"shared_names"}, found_actors_are_not_held},
       {"client runs calls made after a kill", {"shared_names"}, kills_are_not_noted},
       {"executor awaits callers without a handle",

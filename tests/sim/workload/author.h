@@ -119,6 +119,7 @@ class Author {
   int parting_tasks();
   int parting_actor();
   int unawaited_work();
+  int long_queue();
   int returned_calls();
   int actor_factory();
   int shared_name();

@@ -507,6 +507,7 @@ std::vector<Scenario> make_scenarios() {
        4,
        {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, driver_pause,
         driver_crash, agent_crash, agent_pause, peer_cut, slow_network, head_crash}},
+      {"dead_callers", 4, 1, false, 3, {long_queue, long_queue}, 2, {head_and_agent_crash}},
       // The autoscaler with the head's core, drawn by a FleetWorld too.
       {"fleet_head", 1, 1, false, 0, {task}, 0, {}},
   };
@@ -515,7 +516,7 @@ std::vector<Scenario> make_scenarios() {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 31> names{"head crashes",
+  static constexpr std::array<std::string_view, 32> names{"head crashes",
                                                           "head pauses",
                                                           "agent crashes",
                                                           "agent pauses",
@@ -545,7 +546,8 @@ std::string_view to_string(FaultKind kind) {
                                                           "contact between two nodes is lost",
                                                           "the agent of a driver's node crashes",
                                                           "a node is away",
-                                                          "no CPU for a process"};
+                                                          "no CPU for a process",
+                                                          "the head and an agent crash"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

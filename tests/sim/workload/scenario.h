@@ -50,6 +50,7 @@ enum class FaultKind : std::uint8_t {
   home_crash,
   node_away,
   starved,
+  head_and_agent_crash,
 };
 std::string_view to_string(FaultKind kind);
 
@@ -129,6 +130,7 @@ enum class Work : std::uint8_t {
   calls_in_groups,
   restarts_in_groups,
   shared_generator,
+  long_queue,
 };
 
 struct Scenario {

@@ -523,6 +523,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::part_actor: return author.parting_actor();
     case Work::hang: return author.hanging_tasks();
     case Work::unawaited: return author.unawaited_work();
+    case Work::long_queue: return author.long_queue();
     case Work::return_call: return author.returned_calls();
     case Work::factory: return author.actor_factory();
     case Work::shared_name: return author.shared_name();

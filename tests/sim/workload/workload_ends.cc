@@ -47,6 +47,31 @@ int Author::unawaited_work() {
   return add(std::move(main));
 }
 
+// Tasks submit calls that their actor runs for up to 50 s, and return. Their executors wait for
+// these calls. All calls are in the queue of the actor, which sends none back.
+int Author::long_queue() {
+  Plan type = actor_class();
+  type.max_concurrency = 1;
+  const int actor = add(std::move(type));
+  Plan slow;
+  slow.name = "slow";
+  slow.run_time = random_.between(Duration(4s), Duration(5500ms));
+  const int m = add(std::move(slow));
+  Plan caller = leaf();
+  caller.name = "caller";
+  caller.shape = "spread";
+  for (int i = 0; i < 3; ++i) caller.steps.push_back(unawaited_call(m));
+  const int f = add(std::move(caller));
+  Plan main = item("long_queue");
+  main.steps.push_back(make(actor));
+  constexpr int tasks = 3;
+  for (int i = 0; i < tasks; ++i) main.steps.push_back(submit(f, {value({0})}));
+  for (int i = 0; i < tasks; ++i) main.steps.push_back(on(Act::get, i + 1));
+  main.steps.push_back(call(0, method(), {value()}));
+  main.steps.push_back(on(Act::get, tasks + 1));
+  return add(std::move(main));
+}
+
 // A task returns the ref of a call that its actor has not finished.
 int Author::returned_calls() {
   const int type = add(actor_class());
