@@ -68,7 +68,7 @@ void CompactQueue::free(Place place) {
 }
 
 void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs,
-                       std::int32_t wants) {
+                       std::int32_t wants, WatcherPlace watchers) {
   const Place place = append(line, task);
   Small& small = at(place);
   small.result = row.first_result;
@@ -77,6 +77,7 @@ void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::
   small.kind = kind_of(row);
   small.refs = refs;
   small.wants = wants;
+  small.watchers = watchers;
   ++kinds_[small.kind].tasks;
   ++tasks_;
   list(place);
@@ -105,7 +106,7 @@ CompactQueue::Expanded CompactQueue::take(Place place) { return leave(place); }
 
 CompactQueue::Expanded CompactQueue::leave(Place place) {
   Small& small = at(place);
-  Expanded whole{small.task, look(place), small.result, small.refs, small.wants};
+  Expanded whole{small.task, look(place), small.result, small.refs, small.wants, small.watchers};
   if (small.refs > 0) unlist(place);
   Kind& kind = kinds_[small.kind];
   if (--kind.tasks == 0) {
@@ -252,6 +253,11 @@ bool CompactQueue::release(ObjectId result) {
   const auto place = find(result);
   if (place && --at(*place).refs == 0) unlist(*place);
   return place.has_value();
+}
+
+WatcherPlace* CompactQueue::watchers(ObjectId result) {
+  const auto place = find(result);
+  return place ? &at(*place).watchers : nullptr;
 }
 
 bool CompactQueue::want(ObjectId result) {
