@@ -54,8 +54,10 @@ int call_actor(const CommandLine& line) {
     return complain(failure(ErrorCode::invalid_argument, error.what()));
   } catch (const GetTimeoutError& error) {
     return complain(failure(ErrorCode::timed_out, error.what()));
-  } catch (const std::exception& error) {
+  } catch (const ConnectionError& error) {
     return complain(failure(ErrorCode::unavailable, error.what()));
+  } catch (const std::exception& error) {  // the call failed
+    return complain(failure(ErrorCode::unavailable, error.what()), exit_failed);
   }
 }
 

@@ -21,18 +21,11 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   dispatcher_.dispatch_changed();
   subscriptions_.report_changed(out, first);
   if (tasks_.streams_touched()) settle_streams(out);
-  if (!dispatcher_.expanded().empty()) expect_results();
   objects_.settle();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
   dispatcher_.settle();
   streams_.settle();
   step_.end();
-}
-
-// Results of tasks that will be sent soon. Their subscriptions may be old, and far from the cache.
-void ClientCore::expect_results() {
-  for (const ObjectId each : dispatcher_.expanded()) subscriptions_.expect(each);
-  dispatcher_.expanded().clear();
 }
 
 // Objects of streams were dropped after the event: by tasks that ended, or by reports.

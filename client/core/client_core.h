@@ -169,7 +169,6 @@ class ClientCore final {
   bool has_unfinished() const;  // planned_end.cc
   void conclude_submitted();
   void settle_streams(std::vector<Command>& out);
-  void expect_results();
   void restate();
 
   StepContext step_;

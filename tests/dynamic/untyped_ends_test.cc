@@ -3,7 +3,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 #include <string>
+#include <thread>
+#include <variant>
 #include <vector>
 
 #include "contract/local_cluster.h"
@@ -50,6 +58,60 @@ TEST_F(UntypedEnds, ProcessKilled_CallsFailOrRunAgain) {
   EXPECT_TRUE(all_held(restarted));
   EXPECT_EQ(holder(restarted, "release"), std::to_string(count));
   for (const AnyRef& each : repeated) ASSERT_NE(text_of(each), "");
+}
+
+// Calls of four threads while the process of their actor is killed: each call ran at most once, and
+// each call that returned ran.
+TEST_F(UntypedEnds, KilledUnderCallers_NoCallRunsTwice) {
+  const std::string path = ::testing::TempDir() + "untyped_ledger." + std::to_string(::getpid());
+  const Text argument(path);
+  const Argument arguments[] = {argument.argument()};
+  const auto ledger =
+      create({.name = "Ledger", .class_name = "Ledger"}, {.max_restarts = -1}, arguments);
+  const auto enter = [&](const std::string& entry) {
+    const Text text(entry);
+    const Argument given[] = {text.argument()};
+    const AnyRef ref = call(ledger, {.name = "Ledger.enter"}, {}, given)[0];
+    const auto fetched = dynamic::get({&ref, 1}, {.timeout = std::chrono::seconds(60)});
+    const auto* error = std::get_if<detail::ErrorRecord>(&fetched[0]);
+    if (error == nullptr) return true;
+    EXPECT_TRUE(error->kind == detail::ErrorKind::actor_died ||
+                error->kind == detail::ErrorKind::actor_unavailable)
+        << error->message;
+    return false;
+  };
+  std::atomic<bool> stopped{false};
+  std::atomic<int> returned{0};
+  std::vector<std::set<std::string>> ok(4);
+  std::vector<std::thread> callers;
+  for (std::size_t of = 0; of < ok.size(); ++of) {
+    callers.emplace_back([&, of] {
+      for (int i = 0; !stopped; ++i) {
+        const std::string entry = std::to_string(of) + " " + std::to_string(i);
+        if (!enter(entry)) continue;
+        ok[of].insert(entry);
+        ++returned;
+      }
+    });
+  }
+  const auto called_again = [&] {
+    const int before = returned;
+    return becomes_true([&] { return returned >= before + 20; });
+  };
+  for (const std::string death : {"die 1", "die 2", "die 3"}) {
+    EXPECT_TRUE(called_again());
+    EXPECT_FALSE(enter(death));
+  }
+  EXPECT_TRUE(called_again());
+  stopped = true;
+  for (auto& each : callers) each.join();
+  std::map<std::string, int> entries;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) ++entries[line];
+  for (const auto& [entry, runs] : entries) EXPECT_EQ(runs, 1) << entry;
+  for (const auto& each : ok)
+    for (const std::string& entry : each) EXPECT_TRUE(entries.contains(entry)) << entry;
+  std::filesystem::remove(path);
 }
 
 TEST_F(UntypedEnds, ActorKilledOrLeaving_CallsEnd) {

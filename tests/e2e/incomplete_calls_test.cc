@@ -19,6 +19,17 @@ TEST_F(IncompleteCalls, NodeDrained_CallsEndOrRunElsewhere) {
   EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
 }
 
+TEST_F(IncompleteCalls, NodeDrained_StreamsContinueOrEnd) {
+  start_head();
+  start_node("b");
+  Process driver = start_driver({"drained_with_streams", node_id("b"), directory() + "/gate"});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
+  const Ended drained = mobula({"drain", node_id("b"), "--deadline", "1"});
+  EXPECT_EQ(drained.code, 0) << drained.out << drained.err;
+  driver.say("go");
+  EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
+}
+
 TEST_F(IncompleteCalls, DriverEnds_ActorsEnd) {
   start_head();
   Process ends = start_driver({"ends_with_incomplete_calls"});

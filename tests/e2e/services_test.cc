@@ -1,6 +1,10 @@
 // An actor that other programs call: another build, another compiler, another file name, and other
 // types.
+#include <csignal>
 #include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
 
 #include "e2e/cluster.h"
 
@@ -99,6 +103,99 @@ TEST_F(Services, Kill_EndsActorByNameOrId) {
   EXPECT_NE(call.err.find("no actor is named 'kv' in namespace 'services'"), std::string::npos)
       << call.err;
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
+}
+
+// A service that dies, and is started again, under clients that call without a pause.
+class ServiceRestarts : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    start_head({"--num-cpus", "2"});
+  }
+  void start_service(int restarts) {
+    const Ended started = run_program("ledger_service", {ledger(), std::to_string(restarts)});
+    ASSERT_EQ(started.out, "the ledger serves\n") << started.err;
+  }
+  Process start_client(const std::string& name) {
+    auto environment = environment_of("a");
+    environment["MOBULA_ADDRESS"] = address();
+    return Process({programs + "/ledger_client", name}, environment, directory() + "/" + name);
+  }
+  std::string ledger() const { return directory() + "/ledger"; }
+  // Counts of the lines of a text.
+  static std::map<std::string, int> lines_of(const std::string& text) {
+    std::map<std::string, int> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) ++lines[line];
+    return lines;
+  }
+  std::size_t calls() const { return lines_of(read_text(ledger())).size(); }
+  // Waits until the clients have called `count` more times.
+  bool called_again(std::size_t count) {
+    const std::size_t before = calls();
+    return eventually(Milliseconds(60'000), [&] { return calls() >= before + count; });
+  }
+  void kill_service() {
+    const auto executors = list("executors");
+    ASSERT_TRUE(executors && executors->size() == 1) << executors.value_or(Json()).dump();
+    ASSERT_EQ(::kill(executors->at(0).at("pid").get<pid_t>(), SIGKILL), 0);
+  }
+  // No call ran twice, and each call that returned ran.
+  void expect_each_once(Process& client) {
+    client.say("stop");
+    const Ended ended = client.wait(Milliseconds(120'000));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    const auto entries = lines_of(read_text(ledger()));
+    for (const auto& [entry, count] : entries) EXPECT_EQ(count, 1) << entry;
+    std::size_t returned = 0;
+    for (const auto& [line, count] : lines_of(ended.out)) {
+      if (!line.starts_with("ok ")) continue;
+      ++returned;
+      EXPECT_TRUE(entries.contains(line.substr(3))) << line << " did not run";
+    }
+    EXPECT_GT(returned, 0u);
+  }
+};
+
+TEST_F(ServiceRestarts, Killed_ClientsContinue) {
+  start_service(100);
+  Process first = start_client("first");
+  Process second = start_client("second");
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(called_again(20)) << first.err() << second.err();
+    kill_service();
+  }
+  ASSERT_TRUE(called_again(20)) << first.err() << second.err();
+  expect_each_once(first);
+  expect_each_once(second);
+}
+
+// No restart is left: the clients wait for the next actor with the name.
+TEST_F(ServiceRestarts, StartedAgain_ClientsFindIt) {
+  start_service(0);
+  Process client = start_client("client");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(called_again(20)) << client.err();
+    kill_service();
+    ASSERT_TRUE(eventually(Milliseconds(60'000), [&] { return list("executors")->empty(); }));
+    start_service(0);
+  }
+  ASSERT_TRUE(called_again(20)) << client.err();
+  expect_each_once(client);
+}
+
+// The process ends after a call has run and before its result leaves.
+TEST_F(ServiceRestarts, DiesInACall_CallFailsOnce) {
+  start_service(100);
+  Process client = start_client("client");
+  for (const std::string entry : {"\"die 1\"", "\"die 2\""}) {
+    ASSERT_TRUE(called_again(20)) << client.err();
+    const Ended ended = mobula({"call", "services/ledger", "enter", entry});
+    EXPECT_EQ(ended.code, 1) << ended.out;
+    EXPECT_NE(ended.err.find("signal 9"), std::string::npos) << ended.err;
+  }
+  ASSERT_TRUE(called_again(20)) << client.err();
+  expect_each_once(client);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ void CompactQueue::free(RowIndex index) {
 }
 
 void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs,
-                       std::int32_t wants) {
+                       std::int32_t wants, WatcherIndex watchers) {
   const RowIndex index = append(line, task);
   Small& small = at(index);
   small.result = row.first_result;
@@ -77,6 +77,7 @@ void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::
   small.kind = kind_of(row);
   small.refs = refs;
   small.wants = wants;
+  small.watchers = watchers;
   ++kinds_[small.kind].tasks;
   ++tasks_;
   list(index);
@@ -105,7 +106,7 @@ CompactQueue::Expanded CompactQueue::take(RowIndex index) { return leave(index);
 
 CompactQueue::Expanded CompactQueue::leave(RowIndex index) {
   Small& small = at(index);
-  Expanded whole{small.task, row_at(index), small.result, small.refs, small.wants};
+  Expanded whole{small.task, row_at(index), small.result, small.refs, small.wants, small.watchers};
   if (small.refs > 0) unlist(index);
   Kind& kind = kinds_[small.kind];
   if (--kind.tasks == 0) {
@@ -252,6 +253,11 @@ bool CompactQueue::release(ObjectId result) {
   const auto index = find(result);
   if (index && --at(*index).refs == 0) unlist(*index);
   return index.has_value();
+}
+
+WatcherIndex* CompactQueue::watchers(ObjectId result) {
+  const auto index = find(result);
+  return index ? &at(*index).watchers : nullptr;
 }
 
 bool CompactQueue::want(ObjectId result) {

@@ -28,6 +28,7 @@ class CompactQueue {
     ObjectId result;
     std::int32_t refs = 0;  // count of refs on the result; 0: the result has no row
     std::int32_t wants = 0;
+    WatcherIndex watchers = no_watcher;
   };
   // The next task of a line: it has rows already, or it was expanded and removed by this call.
   struct Next {
@@ -45,7 +46,7 @@ class CompactQueue {
 
   // Appends to the line. Precondition: `row` fits, and its result has `refs` > 0.
   void add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs,
-           std::int32_t wants);
+           std::int32_t wants, WatcherIndex watchers);
   void add_whole(BacklogLine& line, TaskId task);
 
   std::optional<Next> take_front(BacklogLine& line);
@@ -60,6 +61,8 @@ class CompactQueue {
   bool release(ObjectId result);
   bool want(ObjectId result);
   bool unwant(ObjectId result);
+  // The subscriptions to the result. Null: no such result is in the backlog.
+  WatcherIndex* watchers(ObjectId result);
 
   std::size_t tasks() const { return tasks_; }
   std::size_t results() const { return results_; }
@@ -92,6 +95,7 @@ class CompactQueue {
     std::uint32_t kind = no_kind;  // no_kind: the task has rows
     std::int32_t refs = 0;
     std::int32_t wants = 0;
+    WatcherIndex watchers = no_watcher;
     RowIndex next = BacklogLine::none;       // next in its line, or next free row
     RowIndex next_here = BacklogLine::none;  // next in its bucket
   };

@@ -29,6 +29,7 @@ class Dispatcher {
     struct ResultCounts {
       std::int32_t refs = 0;
       std::int32_t wants = 0;
+      WatcherIndex watchers = no_watcher;
     };
 
     virtual TaskRow& task_row(TaskId task) = 0;
@@ -101,9 +102,6 @@ class Dispatcher {
   void forget_all_slots();
   void fail_all(ErrorKind kind, const std::string& why);
 
-  // Results of tasks that refills of this step expanded.
-  std::vector<ObjectId>& expanded() { return expanded_; }
-
   // ---- the end of a step ------------------------------------------------------------------------
   void tick();
   // An event may change slots and queues of a class many times, but the class is dispatched once.
@@ -149,7 +147,6 @@ class Dispatcher {
   Slots slots_;
   CompactQueue backlog_;  // tasks and results without rows
   ClassClocks class_clocks_;
-  std::vector<ObjectId> expanded_;
   std::vector<ClassId> stale_;        // classes to dispatch at the end of the step
   FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
   std::uint64_t demand_version_ = 0;

@@ -15,7 +15,7 @@ const CoverageMark mark_left_line("client.cancelled_in_a_line");
 
 // A finished result that no code has read keeps its row, and a call in flight keeps both rows. A
 // million of the former may exist, and the size of the latter affects the latency of each call.
-static_assert(sizeof(ObjectRow) <= 80);
+static_assert(sizeof(ObjectRow) <= 88);
 static_assert(sizeof(TaskRow) <= 224);
 
 // Divisor of `near_tasks`: a refill ends when that quotient of tasks have rows.
@@ -36,7 +36,7 @@ bool Dispatcher::is_far(const ClassRow& demand) const {
 void Dispatcher::join_far(TaskId task, const TaskRow& row) {
   mark_kept_small.hit();
   stale_.push_back(row.demand_class);
-  backlog_.add(classes_.at(row.demand_class).line, task, row, 1, 0);
+  backlog_.add(classes_.at(row.demand_class).line, task, row, 1, 0, no_watcher);
 }
 
 void Dispatcher::join(TaskId task, const TaskRow& row) {
@@ -51,7 +51,7 @@ void Dispatcher::join(TaskId task, const TaskRow& row) {
   const auto counts = CompactQueue::fits(row) ? port_.plain_result(row.first_result) : std::nullopt;
   if (!counts) return backlog_.add_whole(demand.line, task);
   mark_kept_small.hit();
-  backlog_.add(demand.line, task, row, counts->refs, counts->wants);
+  backlog_.add(demand.line, task, row, counts->refs, counts->wants, counts->watchers);
   port_.erase_rows(task, row.first_result);
 }
 
@@ -70,7 +70,6 @@ void Dispatcher::refill(ClassRow& demand) {
   while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
     auto next = backlog_.take_front(demand.line);
     if (next->whole) {
-      expanded_.push_back(next->whole->result);
       port_.add_rows(std::move(*next->whole));
     } else if (const auto* row = port_.find_task(next->task);
                row == nullptr || row->state != TaskState::queued) {

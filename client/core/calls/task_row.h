@@ -14,6 +14,10 @@
 
 namespace mobula::internal::client {
 
+// Index of the first subscription to an object; see Subscriptions.
+using WatcherIndex = std::uint32_t;
+inline constexpr WatcherIndex no_watcher = 0xffff'ffff;
+
 enum class TaskState : std::uint8_t {
   waiting,  // for arguments
   queued,   // for a slot, or for its turn at an actor

@@ -20,7 +20,7 @@ const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_left");
 const CoverageMark mark_queue_full("client.actor_queue_was_full");
 const CoverageMark mark_preempted("client.task_preempted");
 
-// True if the row differs from that of a new result in its counts of refs and wants alone.
+// True if the row differs from that of a new result in its counts and subscriptions alone.
 bool is_plain(const ObjectRow& row) {
   return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported &&
          !row.released && !row.storing && row.ref.is_empty() && row.reading.is_empty();
@@ -171,7 +171,7 @@ void Tasks::push(TaskId task, StreamRow& stream, ProcessId executor) {
 std::optional<Dispatcher::Port::ResultCounts> Tasks::plain_result(ObjectId result) const {
   const auto* row = objects_.find(result);
   if (row == nullptr || !is_plain(*row)) return std::nullopt;
-  return ResultCounts{row->refs, row->wants};
+  return ResultCounts{row->refs, row->wants, row->watchers};
 }
 
 void Tasks::erase_rows(TaskId task, ObjectId result) {
@@ -184,6 +184,7 @@ void Tasks::add_rows(CompactQueue::Expanded small) {
     ObjectRow& result = objects_.own(small.result, small.task);
     result.refs = small.refs;
     result.wants = small.wants;
+    result.watchers = small.watchers;
   }
   rows_.insert(small.task, std::move(small.row));
 }

@@ -45,6 +45,11 @@ ObjectRow* ObjectRefs::find_expanded(ObjectId object) {
   return rows_.find(object);
 }
 
+WatcherIndex* ObjectRefs::watchers(ObjectId object) {
+  auto* row = rows_.find(object);
+  return row == nullptr ? port_.compact().watchers(object) : &row->watchers;
+}
+
 const ObjectRow* ObjectRefs::object(ObjectId object) const {
   const auto* row = rows_.find(object);
   return row == nullptr && port_.compact().contains(object) ? &pending_result() : row;

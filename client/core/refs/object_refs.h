@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/block_table.h"
 #include "base/table.h"
 #include "base/work_list.h"
 #include "client/core/calls/call_streams.h"
@@ -53,7 +54,7 @@ class ObjectRefs {
    protected:
     ~Port() = default;
   };
-  using Rows = Table<ObjectId, ObjectRow>;
+  using Rows = BlockTable<ObjectId, ObjectRow>;
 
   ObjectRefs(StepContext& step, TaskEndLog& ends, CallStreams& streams, Port& port)
       : step_(step), ends_(ends), streams_(streams), port_(port) {}
@@ -144,6 +145,8 @@ class ObjectRefs {
   const ObjectRow* find(ObjectId object) const { return rows_.find(object); }
   ObjectRow& at(ObjectId object) { return rows_.at(object); }
   const ObjectRow& at(ObjectId object) const { return rows_.at(object); }
+  // The place of its first subscription. Null: the object is unknown.
+  WatcherIndex* watchers(ObjectId object);
   ObjectRow* find_expanded(ObjectId object);  // expands the row if needed; null if unknown
   const ObjectRow* object(ObjectId object) const;
   RefRecord ref_of(ObjectId object) const;

@@ -9,6 +9,7 @@
 #include "base/model/error_record.h"
 #include "base/model/task.h"
 #include "base/time.h"
+#include "client/core/calls/task_row.h"
 #include "protocol/messages/local_control.h"
 
 namespace mobula::internal::client {
@@ -35,6 +36,7 @@ struct ObjectRow {
   std::int32_t refs = 0;   // count of refs of user code
   std::int32_t pins = 0;   // count of arguments of unfinished calls and contents of other values
   std::int32_t wants = 0;  // count of waiting threads and of views of its bytes
+  WatcherIndex watchers = no_watcher;
   HoldState hold = HoldState::none;  // for a borrowed object
   bool owned : 1 = false;
   bool ready : 1 = false;     // `value` is set

@@ -11,55 +11,73 @@ namespace {
 const CoverageMark mark_reported_at_once("client.subscription_to_a_ready_object");
 const CoverageMark mark_fetched("client.subscription_fetches_the_object");
 
-template <class Row>
-auto all_of(const Row& watched) {
-  auto watchers = watched.others;
-  watchers.insert(watchers.begin(), watched.first);
-  return watchers;
-}
+// Places that stay allocated without subscriptions.
+constexpr std::size_t most_spares = 4096;
 
 }  // namespace
 
 void Subscriptions::on(const SubscribeObject& event) {
   const ObjectRow* row = objects_.retain(event.object);
-  const Watcher watcher{event.sink, event.token, event.fetch_local, event.held, false};
+  const Watcher watcher{event.sink,        event.token, no_watcher,
+                        event.fetch_local, event.held,  /*wanted=*/false};
   if (is_due(row, watcher)) {
     mark_reported_at_once.hit();
     return report(event.object, watcher);
   }
-  const auto [watched, is_new] = rows_.ensure(event.object);
-  (is_new ? watched->first : watched->others.emplace_back()) = watcher;
   const bool is_pending = row->owned && !row->ready;
+  add(*objects_.watchers(event.object), watcher);
   if (!is_pending) update(event.object);
 }
 
 void Subscriptions::on(const UnsubscribeObject& event) {
-  auto* watched = rows_.find(event.object);
-  if (watched == nullptr) return;
+  WatcherIndex* const first = objects_.watchers(event.object);
+  if (first == nullptr || *first == no_watcher) return;
   const auto stays = [&](const Watcher& each) {
     return each.sink != event.sink || (!event.all && each.token != event.token);
   };
-  Watchers watchers = all_of(*watched);
-  const auto removed = std::stable_partition(watchers.begin(), watchers.end(), stays);
-  const Watchers ended(removed, watchers.end());
-  watchers.erase(removed, watchers.end());
-  set(event.object, *watched, std::move(watchers));
-  for (const Watcher& each : ended) release(event.object, each);
+  Watchers watchers = take_all(*first);
+  const auto ended = std::stable_partition(watchers.begin(), watchers.end(), stays);
+  std::for_each(watchers.begin(), ended, [&](const Watcher& each) { add(*first, each); });
+  std::for_each(ended, watchers.end(), [&](const Watcher& each) { release(event.object, each); });
 }
 
-// Without watchers, erases the row.
-void Subscriptions::set(ObjectId object, WatchedRow& watched, Watchers watchers) {
-  if (watchers.empty()) {
-    rows_.erase(object);
-    return;
+// Appends to the subscriptions of the object.
+void Subscriptions::add(WatcherIndex& first, const Watcher& watcher) {
+  WatcherIndex index = free_;
+  if (index != no_watcher) {
+    free_ = at(index).next;
+  } else {
+    index = static_cast<WatcherIndex>(watchers_.size());
+    watchers_.emplace_back();
   }
-  watched.first = watchers.front();
-  watchers.erase(watchers.begin());
-  watched.others = std::move(watchers);
+  at(index) = watcher;
+  at(index).next = no_watcher;
+  WatcherIndex* last = &first;
+  while (*last != no_watcher) last = &at(*last).next;
+  *last = index;
+  ++count_;
+}
+
+void Subscriptions::free(WatcherIndex index) {
+  at(index).next = std::exchange(free_, index);
+  if (--count_ > 0) return;
+  // The next subscriptions have places in their order again.
+  free_ = no_watcher;
+  watchers_.clear();
+  if (watchers_.capacity() > most_spares) watchers_.shrink_to_fit();
+}
+
+Subscriptions::Watchers Subscriptions::take_all(WatcherIndex& first) {
+  Watchers taken;
+  for (WatcherIndex index = std::exchange(first, no_watcher); index != no_watcher;) {
+    taken.push_back(at(index));
+    free(std::exchange(index, taken.back().next));
+  }
+  return taken;
 }
 
 void Subscriptions::report_changed(const std::vector<Command>& commands, std::size_t first) {
-  if (rows_.empty()) return;
+  if (empty()) return;
   // A report may append commands.
   for (std::size_t i = first; i < commands.size(); ++i) {
     const auto* changed = std::get_if<ObjectChanged>(&commands[i]);
@@ -81,25 +99,24 @@ bool Subscriptions::needs_fetch(const ObjectRow* row, const Watcher& watcher) {
 }
 
 void Subscriptions::update(ObjectId object) {
-  auto* watched = rows_.find(object);
-  if (watched == nullptr) return;
-  if (!watched->others.empty()) return update_all(object, *watched);
-  if (!is_due(objects_.object(object), watched->first)) return want(object, watched->first);
-  const Watcher due = watched->first;
-  rows_.erase(object);
+  WatcherIndex* const first = objects_.watchers(object);
+  if (first == nullptr || *first == no_watcher) return;
+  Watcher& watcher = at(*first);
+  if (watcher.next != no_watcher) return update_all(object, *first);
+  if (!is_due(objects_.object(object), watcher)) return want(object, watcher);
+  const Watcher due = watcher;
+  free(std::exchange(*first, no_watcher));
   report(object, due);
 }
 
-void Subscriptions::update_all(ObjectId object, WatchedRow& watched) {
-  Watchers watchers = all_of(watched);
+void Subscriptions::update_all(ObjectId object, WatcherIndex& first) {
+  Watchers watchers = take_all(first);
   const ObjectRow* row = objects_.object(object);
   const auto waits = [&](const Watcher& each) { return !is_due(row, each); };
-  const auto first_due = std::stable_partition(watchers.begin(), watchers.end(), waits);
-  const Watchers due(first_due, watchers.end());
-  watchers.erase(first_due, watchers.end());
-  for (Watcher& each : watchers) want(object, each);
-  set(object, watched, std::move(watchers));
-  for (const Watcher& each : due) report(object, each);
+  const auto due = std::stable_partition(watchers.begin(), watchers.end(), waits);
+  std::for_each(watchers.begin(), due, [&](Watcher& each) { want(object, each); });
+  std::for_each(watchers.begin(), due, [&](const Watcher& each) { add(first, each); });
+  std::for_each(due, watchers.end(), [&](const Watcher& each) { report(object, each); });
 }
 
 void Subscriptions::want(ObjectId object, Watcher& watcher) {

@@ -1,6 +1,7 @@
 // Subscriptions of user code to objects. Each is reported once, when its object holds a value or an
-// error, and holds one ref of the object until then. The cost of a subscription depends on the
-// number of subscriptions to the same object alone.
+// error, and holds one ref of the object until then. The row of the object refers to its
+// subscriptions, so a report searches no table of subscriptions. The cost of a subscription depends
+// on the number of subscriptions to the same object alone.
 // Thread: owner (one ClientCore). Not: callbacks and queues (shell).
 #pragma once
 
@@ -8,8 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/block_pool.h"
-#include "base/table.h"
 #include "client/core/client_events.h"
 #include "client/core/refs/object_refs.h"
 #include "client/core/step_context.h"
@@ -26,38 +25,36 @@ class Subscriptions {
   // commands in `commands` from index `first` on.
   void report_changed(const std::vector<Command>& commands, std::size_t first);
 
-  // A report of the object will follow soon.
-  void expect(ObjectId object) const { rows_.prefetch(object); }
-
-  bool empty() const { return rows_.empty(); }
+  bool empty() const { return count_ == 0; }
 
  private:
   struct Watcher {
     std::uint64_t sink = 0;
     std::uint64_t token = 0;
+    WatcherIndex next = no_watcher;  // next subscription to the object, or next free place
     bool fetch_local = true;
     bool held = false;
     bool wanted = false;  // includes one use of the object
   };
-  using Watchers = PooledVector<Watcher>;
-  // Most objects have one watcher, which needs no memory but the row.
-  struct WatchedRow {
-    Watcher first;
-    Watchers others;
-  };
+  using Watchers = std::vector<Watcher>;
 
+  Watcher& at(WatcherIndex location) { return watchers_[location]; }
+  void add(WatcherIndex& first, const Watcher& watcher);
+  void free(WatcherIndex location);
+  Watchers take_all(WatcherIndex& first);
   bool is_due(const ObjectRow* row, const Watcher& watcher) const;
   static bool needs_fetch(const ObjectRow* row, const Watcher& watcher);
   void update(ObjectId object);
-  void update_all(ObjectId object, WatchedRow& watched);
+  void update_all(ObjectId object, WatcherIndex& first);
   void want(ObjectId object, Watcher& watcher);
-  void set(ObjectId object, WatchedRow& watched, Watchers watchers);
   void report(ObjectId object, Watcher watcher);
   void release(ObjectId object, const Watcher& watcher);
 
   StepContext& step_;
   ObjectRefs& objects_;
-  Table<ObjectId, WatchedRow> rows_;
+  Watchers watchers_;  // rows, and free places
+  WatcherIndex free_ = no_watcher;
+  std::size_t count_ = 0;
 };
 
 }  // namespace mobula::internal::client

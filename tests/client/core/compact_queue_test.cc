@@ -399,7 +399,7 @@ TEST(CompactQueue, UsesFewBytesPerTask) {
   row.call.form = form("far");
   row.live_results = 1;
   ASSERT_TRUE(CompactQueue::fits(row));
-  for (std::uint64_t i = 1; i <= 5000; ++i) backlog.add(line, TaskId::of(i), row, 1, 0);
+  for (std::uint64_t i = 1; i <= 5000; ++i) backlog.add(line, TaskId::of(i), row, 1, 0, no_watcher);
   EXPECT_EQ(backlog.tasks(), 5000u);
   for (std::uint64_t i = 1; i <= 5000; ++i) {
     const auto next = backlog.take_front(line);

@@ -2,11 +2,13 @@
 #include <mobula/awaitable.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "e2e/driver/driver.h"
 
 namespace mobula::e2e {
 namespace {
+namespace deferred {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -111,6 +113,44 @@ int drained_with_incomplete_calls(const Words& arguments) {
   return report.exit_code();
 }
 
+// Yields half of its items at once, and the others when the file exists.
+generator<int> halves(int count, std::string gate) {
+  for (int i = 0; i < count; ++i) {
+    while (i == count / 2 && !std::filesystem::exists(gate))
+      std::this_thread::sleep_for(milliseconds(10));
+    co_yield i;
+  }
+}
+class Streamer {
+ public:
+  generator<int> halves(int count, std::string gate) { return deferred::halves(count, gate); }
+};
+
+// A drain cuts streams whose consumers have taken half of their items. A task continues elsewhere
+// and repeats no item; the stream of an actor without restarts ends with an error.
+int drained_with_streams(const Words& arguments) {
+  const std::string &node = arguments.at(0), &gate = arguments.at(1);
+  constexpr int count = 20;
+  Report report;
+  const TaskOptions there{.num_cpus = 0, .scheduling = NodeAffinity{node, true}};
+  auto moved = task<halves>.options(there).remote(count, gate);
+  const auto streamer = actor<Streamer>.options(on_node(node, 0)).remote();
+  auto ended = streamer.call<&Streamer::halves>(count, gate);
+  for (auto* stream : {&moved, &ended}) {
+    for (int i = 0; i < count / 2; ++i)
+      report.equal("item before", get(*stream->next(seconds(30)), seconds(30)), i);
+  }
+  tell("ready");
+  hear();
+  std::ofstream{gate};
+  throws<ActorDiedError>(report, "a stream of an ended actor",
+                         [&] { (void)ended.next(seconds(60)); });
+  for (int i = count / 2; i < count; ++i)
+    report.equal("item after", get(*moved.next(seconds(60)), seconds(60)), i);
+  report.holds("end of the stream", !moved.next(seconds(60)));
+  return report.exit_code();
+}
+
 // The driver ends, or is killed, with calls that are never complete.
 int ends_with_incomplete_calls(const Words&) {
   const auto sleeper = actor<Sleeper>.options({.max_concurrency = 2 * calls}).remote();
@@ -124,10 +164,13 @@ int ends_with_incomplete_calls(const Words&) {
   return report.exit_code();
 }
 
+}  // namespace deferred
 }  // namespace
 
 std::map<std::string, Scenario> deferred_scenarios() {
+  using namespace deferred;
   return {{"drained_with_incomplete_calls", &drained_with_incomplete_calls},
+          {"drained_with_streams", &drained_with_streams},
           {"ends_with_incomplete_calls", &ends_with_incomplete_calls}};
 }
 
