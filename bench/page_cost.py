@@ -26,10 +26,12 @@ NOTE_FIRST_PICTURE = """
     const content = document.querySelector("[data-testid='content']");
     if (!content || content.hidden) return false;
     requestAnimationFrame(() => setTimeout(() => (window.firstPicture ??= performance.now()), 0));
+    if (document.documentElement.dataset.whole !== "overview") return false;
+    requestAnimationFrame(() => setTimeout(() => (window.wholePicture ??= performance.now()), 0));
     return true;
   };
   const watch = new MutationObserver(() => shown() && watch.disconnect());
-  watch.observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden"] });
+  watch.observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden", "data-whole"] });
 """
 
 
@@ -94,7 +96,7 @@ class Browser:
         self.first = self.driver.current_window_handle
 
     def first_picture(self, link):
-        """Milliseconds until the overview is drawn, in a new tab, which stays open."""
+        """Milliseconds until the overview is drawn, at first and with all its documents, in a new tab, which stays open."""
         self.driver.switch_to.new_window("tab")
         self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_FIRST_PICTURE})
         self.driver.execute_cdp_cmd("Network.enable", {})
@@ -102,11 +104,28 @@ class Browser:
         self.driver.get(link)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            seen = self.driver.execute_script("return window.firstPicture")
+            seen = self.driver.execute_script("return window.wholePicture && [window.firstPicture, window.wholePicture]")
             if seen:
                 return seen
             time.sleep(0.02)
         raise RuntimeError("the page has drawn nothing within 60 s")
+
+    def processor_seconds(self):
+        """Of the browser and its processes, also ended ones."""
+        total, children = 0.0, {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8") as file:
+                    fields = file.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append((int(name), sum(map(int, fields[11:15]))))
+        left = [self.driver.service.process.pid]
+        while left:
+            for child, ticks in children.get(left.pop(), []):
+                total += ticks
+                left.append(child)
+        return total / os.sysconf("SC_CLK_TCK")
 
     def close_tab(self):
         self.driver.close()
@@ -126,9 +145,13 @@ def page(link, pid, arguments):
     try:
         loads = []
         for _ in range(arguments.loads):
-            loads.append(browser.first_picture(link))
+            head, begun = processor_seconds(pid), browser.processor_seconds()
+            first, whole = browser.first_picture(link)
+            loads.append((first, whole, 1000 * (processor_seconds(pid) - head), 1000 * (browser.processor_seconds() - begun)))
             browser.close_tab()
-        found = {"first_picture_ms": {"median": statistics.median(loads), "largest": max(loads)}, "views": {}}
+        found = {name: {"median": statistics.median(values), "largest": max(values), "least": min(values)}
+                 for name, values in zip(("first_picture_ms", "whole_picture_ms", "head_ms", "browser_ms"), zip(*loads))}
+        found["views"] = {}
         rest = rate(pid, arguments.seconds)
         browser.first_picture(link)
         for name in VIEWS:
@@ -166,8 +189,9 @@ def at_rest(mobula, seconds, words, scrapes):
 
 def table(found):
     rows = [("all files", "≤ 150 KB", f"{found['sizes']['plain_kb']:.1f} KB, {found['sizes']['gzip_kb']:.1f} KB with gzip")]
-    first = found["first_picture_ms"]
-    rows.append(("first picture", "≤ 300 ms (1,000 nodes: ≤ 1 s)", f"{first['median']:.0f} ms (largest {first['largest']:.0f})"))
+    for name, key, limit in (("first picture", "first_picture_ms", "≤ 300 ms (1,000 nodes: ≤ 1 s)"), ("with all documents", "whole_picture_ms", ""),
+                             ("processor time of the head until then", "head_ms", ""), ("processor time of the browser", "browser_ms", "")):
+        rows.append((name, limit, f"{found[key]['median']:.0f} ms ({found[key]['least']:.0f} to {found[key]['largest']:.0f})"))
     for name, view in found["views"].items():
         rows.append((f"open page, {name}", "head ≤ 0.7 %, refresh ≤ 50 ms", f"head {view['head_percent']:.2f} %, browser "
                      f"{view['browser_ms_per_s']:.1f} ms/s, draw {view['draw_ms']} ms, heap {view['heap_mb']:.1f} MB"))

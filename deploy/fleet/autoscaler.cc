@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "deploy/fleet/fleet_document.h"
 #include "deploy/fleet/planner_state.h"
+#include "protocol/codec/json_writer.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::fleet {
@@ -128,7 +129,8 @@ void Autoscaler::take_state(const std::string& text) {
                                                   snapshot_interval_min, snapshot_interval_max);
       if (*state) {
         const bool recovering = !(*state)->warnings.empty();
-        step(SnapshotReceived{std::move((*state)->cluster), recovering});
+        step(SnapshotReceived{std::move((*state)->cluster), recovering,
+                              std::move((*state)->dead_instances)});
       } else {
         log("autoscaler: cannot read the planner state reason=" + state->error().text);
       }
@@ -161,7 +163,7 @@ void Autoscaler::send_report() {
   reporting_ = true;
   next_report_ = now + report_pause;
   const auto arm = [this] { report_timer_.arm(monotonic_now() + report_interval); };
-  head_.query("fleet_report", "", document.dump(), query_timeout,
+  head_.query("fleet_report", "", json_text(document), query_timeout,
               [this, sent, arm](const Result<std::string>& text) {
                 reporting_ = false;
                 arm();
@@ -223,7 +225,7 @@ void Autoscaler::step(FleetEvent event) {
     seen += each.closed + '\n';
   }
   for (const auto& each : report.waits) {
-    seen += each.class_id.hex() + each.group.hex() + each.starting + each.why + '\n';
+    seen += each.class_id.hex() + each.group.hex() + each.starting + each.why + each.lacks + '\n';
   }
   seen += report.waits_for;
   if (seen != std::exchange(reported_, seen) || !events_.empty()) report_soon();

@@ -72,8 +72,9 @@ Json document_of(const FleetReport& report, const std::vector<RecordEvent>& even
                                    ? each.why
                                    : fmt::format("a node of {} is starting for it, since {}",
                                                  each.starting, span_text(each.since));
+    const std::string whole = reason + each.lacks;
     json["waits"].push_back({{"id", each.group.empty() ? each.class_id.hex() : each.group.hex()},
-                             {"reason", reason},
+                             {"reason", whole},
                              {"never", each.never}});
   }
   json["events"] = Json::array();

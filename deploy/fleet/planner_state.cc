@@ -159,6 +159,9 @@ Result<PlannerState> planner_state_of(const Json& document) {
       state.names[state.cluster.groups.back().spec.id.hex()] = each.value("name", std::string());
     }
     for (const auto& each : document.at("warnings")) state.warnings.push_back(each);
+    // Absent in the answer of an older head.
+    for (const auto& each : document.value("dead_instances", Json::array()))
+      state.dead_instances.push_back(each);
     return state;
   } catch (const std::exception& why) {
     return failure(ErrorCode::corrupt, std::string("read the head's planner state: ") + why.what());

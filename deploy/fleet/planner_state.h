@@ -16,6 +16,7 @@ struct PlannerState {
   planner::ClusterState cluster;
   std::map<std::string, std::string> names;  // of classes and groups, by id in hexadecimal
   std::vector<std::string> warnings;
+  std::vector<std::string> dead_instances{};  // names, from nodes that have died
 };
 
 // Fails with corrupt if the document does not have the head's format.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace mobula::internal::head {
 namespace {
 
@@ -41,8 +43,11 @@ void add(UseTotals& sum, const UseTotals& more) {
   }
 }
 
-// Cuts at the start of a character.
-std::string cut(const std::string& name) {
+// Valid UTF-8, without which Prometheus rejects the whole scrape, cut at the start of a character.
+// Empty for the name that stands for all others, which no function may have a second time.
+std::string key_of(const std::string& given) {
+  const auto name = valid_utf8(std::string_view(given).substr(0, UseTable::max_name_bytes + 4));
+  if (name == UseTable::other_name) return {};
   std::size_t size = std::min(name.size(), UseTable::max_name_bytes);
   while (size < name.size() && size > 0 && (static_cast<unsigned char>(name[size]) & 0xc0) == 0x80)
     --size;
@@ -71,7 +76,7 @@ void UseTable::update(ProcessId owner, const ClassUse& use, Time now) {
       continue;
     }
     auto& rows = live_[owner];
-    const RowKey key{row.demand_class, cut(row.name)};
+    const RowKey key{row.demand_class, key_of(row.name)};
     const auto at = rows.find(key);
     if (at == rows.end() && rows_ >= max_rows) {
       ++rejected_rows_;

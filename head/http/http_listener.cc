@@ -177,7 +177,24 @@ void HttpListener::respond(ConnectionId id, std::string response) {
   connection.stage = Stage::writing;
   connection.until = monotonic_now() + bounds_.response_timeout;
   connection.watch.set_interest(Interest::write);
+  cut_off_slow_readers(id);
   set_timer();
+}
+
+// Without this bound, readers that leave large responses unread would fill the head's memory.
+void HttpListener::cut_off_slow_readers(ConnectionId newest) {
+  std::size_t pending = 0;
+  std::multimap<Time, ConnectionId> writing;  // by time
+  for (const auto& [id, each] : connections_) {
+    pending += each.response.size();
+    if (each.stage == Stage::writing && id != newest) writing.emplace(each.until, id);
+  }
+  for (const auto& [until, id] : writing) {
+    if (pending <= bounds_.max_response_bytes) return;
+    pending -= connections_.at(id).response.size();
+    ++counters_.cut_off;
+    end(id);
+  }
 }
 
 void HttpListener::write(ConnectionId id, Connection& connection) {

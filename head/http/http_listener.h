@@ -27,7 +27,8 @@ struct HttpBounds {
   std::size_t max_head_bytes = 8192;  // one request head: request line and header fields
   Duration request_timeout = 5s;      // from the connection, through TLS, to the end of the head
   Duration response_timeout = 30s;    // from the first byte to the last
-  Duration linger = 1s;               // after the response, for further input of the client
+  std::size_t max_response_bytes = 128u << 20;  // sum over all connections; slow readers make way
+  Duration linger = 1s;  // after the response, for further input of the client
 };
 
 struct HttpCounters {
@@ -83,6 +84,7 @@ class HttpListener {
   void ready(ConnectionId id, Readiness readiness);
   void read(ConnectionId id, Connection& connection);
   void write(ConnectionId id, Connection& connection);
+  void cut_off_slow_readers(ConnectionId newest);
   void linger(Connection& connection);
   void drain(ConnectionId id, Connection& connection);
   void end(ConnectionId id) { connections_.erase(id); }

@@ -184,8 +184,9 @@ async function load_history(name) {
 // Loads the history when the page first meets a head, and the long range each ten seconds.
 async function load_histories() {
   if (recent_epoch !== seen.epoch) {
-    recent_epoch = seen.epoch;
+    const epoch = seen.epoch;
     await load_history("10min");
+    recent_epoch = recent_epoch === null ? seen.epoch : epoch; // the first answer may precede that of the poll
   }
   const long = ranges["6h"];
   if (range === "6h" && !(long.next > performance.now())) {
@@ -319,7 +320,7 @@ class Table {
     this.heads = columns.map((column, index) =>
       el("th", { class: column.cls, text: column.name, scope: "col", click: () => this.sort_by(index) }));
     this.more = el("div", { class: "more", hidden: true });
-    this.none = el("div", { class: "empty", text: empty, "data-testid": "empty" });
+    this.none = el("div", { class: "empty", text: empty, "data-testid": "empty", hidden: true });
     this.table = el("table", {}, el("thead", {}, el("tr", {}, this.heads)), this.body);
     this.node = el("div", {}, el("div", { class: "scroll" }, this.table), this.none, this.more);
     const opened = (event) => {
@@ -475,8 +476,8 @@ function explanation(answer) {
 
 // ---- views --------------------------------------------------------------------------------------
 
-// A view: {title, sources, make(params) -> {nodes, update(), note(), search, tools, live}}. It is made
-// when it is opened. `live` views are drawn every second, others after new documents.
+// A view: {title, sources, first, make(params) -> {nodes, update(), note(), search, tools, live}}. It is made
+// when it is opened, and drawn as soon as the documents of `first` are there, else all. `live` views are drawn every second, others after new documents.
 const views = {};
 
 function list_view(name, title, source, make) {
@@ -507,7 +508,7 @@ const range_buttons = () => el("div", { class: "ranges", role: "group", "aria-la
     el("button", { text, "data-range": name, "data-testid": `range-${name}`, "aria-pressed": String(name === range), click: () => set_range(name) })));
 
 function card(title, href, series, top) {
-  const value = el("div", { class: "value" });
+  const value = el("div", { class: "value", text: "–" });
   const sub = el("div", { class: "sub" });
   const canvas = el("canvas", { "aria-hidden": "true" });
   const node = el("a", { class: "card", href, "data-testid": `card-${title.toLowerCase().replaceAll(" ", "-")}` },
@@ -528,6 +529,7 @@ const states_text = (counts, without) => Object.entries(counts ?? {}).filter(([s
 views.overview = {
   title: "Overview",
   sources: ["status", "usage", "counts", "nodes", "attention"],
+  first: ["status"],
   make: () => {
     const cards = {
       nodes: card("Nodes", "#/overview", "nodes"),
@@ -535,9 +537,9 @@ views.overview = {
       actors: card("Actors", "#/actors", "actors"),
       tasks: card("Running tasks", "#/tasks", "running"),
       queue: card("Waiting", "#/queue", "waiting"),
-      cpu: card("CPU in use", "#/overview", "cpu", () => sum(documents.usage.nodes.map((node) => node.cpus))),
+      cpu: card("CPU in use", "#/overview", "cpu", () => sum(documents.usage?.nodes.map((node) => node.cpus) ?? [])),
       gpu: card("GPU booked", "#/gpus", "booked GPU", () => documents.status.resources.GPU?.total),
-      memory: card("Memory in use", "#/overview", "memory", () => sum(documents.usage.nodes.map((node) => node.memory_bytes))),
+      memory: card("Memory in use", "#/overview", "memory", () => sum(documents.usage?.nodes.map((node) => node.memory_bytes) ?? [])),
     };
     const resources = el("div", { class: "body" });
     const attention = new Table({
@@ -574,9 +576,10 @@ views.overview = {
         panel("Nodes", "", nodes.node),
       ],
       update: () => {
-        const { status, usage, counts } = documents;
+        const { status, counts } = documents;
+        const usage = documents.usage ?? { nodes: [] };
         const tasks = {};
-        for (const each of counts.counts) tasks[each.state] = (tasks[each.state] ?? 0) + each.count;
+        for (const each of counts?.counts ?? []) tasks[each.state] = (tasks[each.state] ?? 0) + each.count;
         const cpus = sum(usage.nodes.map((node) => node.cpus));
         const busy = sum(usage.nodes.map((node) => (cpu_now[node.node_id] ?? 0) * node.cpus));
         const gpu = status.resources.GPU ?? { total: 0, available: 0 };
@@ -585,18 +588,18 @@ views.overview = {
         cards.nodes.set(count(total(status.nodes) - (status.nodes.DEAD ?? 0)), "", states_text(status.nodes, ["DEAD"]), dead(status.nodes));
         cards.jobs.set(count(status.jobs.RUNNING ?? 0), "running", states_text(status.jobs, ["RUNNING", "FAILED"]), dead(status.jobs));
         cards.actors.set(count(status.actors.ALIVE ?? 0), "alive", states_text(status.actors, ["ALIVE", "DEAD"]), dead(status.actors));
-        cards.tasks.set(count((tasks.RUNNING ?? 0) + (tasks.SUBMITTED_TO_WORKER ?? 0)), "", `${count(tasks.FINISHED ?? 0)} finished`, tasks.FAILED ? `${count(tasks.FAILED)} failed` : "");
+        if (counts) cards.tasks.set(count((tasks.RUNNING ?? 0) + (tasks.SUBMITTED_TO_WORKER ?? 0)), "", `${count(tasks.FINISHED ?? 0)} finished`, tasks.FAILED ? `${count(tasks.FAILED)} failed` : "");
         const never = sum(shapes.filter((each) => each.reason === "(Infeasible)").map((each) => each.count));
         cards.queue.set(count(sum(shapes.map((each) => each.count))), "requests", `${count(shapes.length)} shapes`, never ? `${count(never)} infeasible` : "");
-        cards.cpu.set(Object.keys(cpu_now).length ? busy.toFixed(1) : "–", `of ${count(cpus)} cores`, `${count(status.leases)} slots leased`);
-        cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, gpu.total ? `${bytes(sum(usage.nodes.flatMap((node) => node.gpus.map((each) => each.used_bytes ?? 0))))} memory in use` : "no GPUs");
-        cards.memory.set(bytes(sum(usage.nodes.map((node) => node.memory_used_bytes))), `of ${bytes(sum(usage.nodes.map((node) => node.memory_bytes)))}`, `store ${bytes(sum(usage.nodes.map((node) => node.store_used_bytes)))}`);
+        cards.cpu.set(Object.keys(cpu_now).length ? busy.toFixed(1) : "–", documents.usage ? `of ${count(cpus)} cores` : "", `${count(status.leases)} slots leased`);
+        cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, !gpu.total ? "no GPUs" : !documents.usage ? "" : `${bytes(sum(usage.nodes.flatMap((node) => node.gpus.map((each) => each.used_bytes ?? 0))))} memory in use`);
+        if (documents.usage) cards.memory.set(bytes(sum(usage.nodes.map((node) => node.memory_used_bytes))), `of ${bytes(sum(usage.nodes.map((node) => node.memory_bytes)))}`, `store ${bytes(sum(usage.nodes.map((node) => node.store_used_bytes)))}`);
         resources.replaceChildren(...Object.entries(status.resources).filter(([name]) => !name.startsWith("node:")).map(([name, use]) =>
           el("div", { class: "resource" }, el("span", { class: "name", text: name, title: name }),
             bar([[(use.total - use.available) / use.total]], `${amount(name, use.total - use.available)} / ${amount(name, use.total)}`))));
-        attention.update(documents.attention.items.slice().reverse());
+        if (documents.attention) attention.update(documents.attention.items.slice().reverse());
         const uses = Object.fromEntries(usage.nodes.map((node) => [node.node_id, node]));
-        nodes.update(documents.nodes.items.map((node) => ({ ...node, use: uses[node.node_id] })));
+        if (documents.nodes) nodes.update(documents.nodes.items.map((node) => ({ ...node, use: uses[node.node_id] })));
       },
     };
   },
@@ -1393,18 +1396,21 @@ function route() {
 
 const history_replace = (hash) => window.history.replaceState(null, "", hash);
 
-// Draws the open view if all its documents are there.
+const are_there = (names) => names.every((name) => documents[name] !== undefined);
+
+// Draws the open view if the documents for its first picture are there.
 async function draw() {
   const current = view;
-  if (!current || current.sources.some((name) => documents[name] === undefined)) return;
+  if (!current || !are_there(views[current.name].first ?? current.sources)) return;
   current.content.hidden = false;
   current.note.textContent = current.made.note ? current.made.note() : "";
-  const warnings = [...new Set(current.sources.flatMap((name) => documents[name].warnings ?? []))];
+  const warnings = [...new Set(current.sources.flatMap((name) => documents[name]?.warnings ?? []))];
   current.warnings.hidden = warnings.length === 0;
   current.warnings.replaceChildren(...warnings.slice(0, 5).map((text) => el("li", { text })));
   const begin = performance.now();
   await current.made.update();
   document.documentElement.dataset.drawMs = String(Math.round(performance.now() - begin));
+  if (are_there(current.sources)) document.documentElement.dataset.whole = current.name;
 }
 
 function draw_top() {
@@ -1512,23 +1518,27 @@ async function follow_changes() {
 async function refresh() {
   for (;;) {
     const begin = performance.now();
-    if (is_watching() && view && seen.number >= 0 && !lost_at) {
+    if (is_watching() && view && !lost_at) {
       const current = view;
+      const is_first = !are_there(current.sources);
       try {
         const due = [...new Set(["status", ...current.sources])].filter(is_due);
-        await Promise.all(due.map(load));
+        await Promise.all(due.map(async (name) => {
+          await load(name);
+          if (name === "status") draw_top();
+          if (is_first && current === view) await draw();
+        }));
         if (current.name === "overview") await load_histories();
-        if (due.includes("status")) draw_top();
         if (current === view && (due.length > 0 || current.made.live)) await draw();
       } catch (error) {
         await pause_for(failed(error));
       }
     }
-    const soon = view?.sources.some((name) => documents[name] === undefined) ? 100 : min_refresh_ms;
+    const soon = view && !are_there(view.sources) ? 100 : min_refresh_ms;
     await Promise.race([pause_for(Math.max(50, soon - (performance.now() - begin))), new Promise((done) => (wake = done))]);
     // A change wakes the loop early, but a refresh never follows within a second.
     const early = soon - (performance.now() - begin);
-    if (early > 0 && view && view.sources.every((name) => documents[name] !== undefined)) await pause_for(early);
+    if (early > 0 && view && are_there(view.sources)) await pause_for(early);
   }
 }
 

@@ -52,6 +52,9 @@ if faults[:1] == ["flood"]:
 elif faults[:1] == ["death"]:
     print("the disk is full", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
+elif faults[:1] == ["bytes"]:
+    sys.stderr.buffer.write(b"Ger\\xe4t \\x1b[31m fehlt" + b"\\xf0\\x9f" * 400)
+    sys.exit(3)
 elif faults[:1] == ["capacity"]:
     print(json.dumps({"error": {"kind": "capacity", "text": "no machines today"}}))
 else:
@@ -219,12 +222,31 @@ class Autoscale(unittest.TestCase):
         self.mobula("autoscaler", "resume", "cpu")
         self.eventually(lambda: self.state_of("two") == "SUCCEEDED")
 
+    def test_faulty_provider_writes_no_utf8(self):
+        """Its text reaches the events, and the autoscaler lives on."""
+        self.eventually(lambda: "autoscaler: idle" in self.mobula("status").stdout)
+        before = set(self.named("mobula-scale"))
+        with open(self.faults, "w", encoding="utf-8") as file:
+            file.write("bytes")
+        self.submit("one", "exit 0")
+        self.eventually(lambda: self.state_of("one") == "SUCCEEDED")
+        self.eventually(lambda: "LAUNCH_FAILED" in self.kinds_of_events())
+        rows = json.loads(self.mobula("events", "-o", "json").stdout)["items"]
+        self.assertIn("exited with 3; stderr: \ufffd", next(row["text"] for row in rows if row["kind"] == "LAUNCH_FAILED"))
+        self.assertEqual(set(self.named("mobula-scale")), before, "the autoscaler has restarted")
+
     def test_paused_type_is_not_launched(self):
         self.eventually(lambda: "autoscaler: idle" in self.mobula("status").stdout)
         self.mobula("autoscaler", "pause", "cpu")
         self.eventually(lambda: "cpu paused" in self.mobula("status").stdout)
         self.assertIn("cpu: no instances; closed: paused", self.mobula("autoscaler", "status").stdout)
         self.assertNotEqual(self.mobula("autoscaler", "pause", "tpu", ok=False).returncode, 0)
+        self.mobula("autoscaler", "pause", "gpu")
+        self.submit("train", "exit 0", "--num-gpus", "1", "--accelerator-type", "T")
+        self.eventually(lambda: "gpu is closed" in self.mobula("explain", "train").stdout)
+        self.assertIn("not cpu: ", self.mobula("explain", "train").stdout)
+        self.mobula("autoscaler", "resume", "gpu")
+        self.eventually(lambda: self.state_of("train") == "SUCCEEDED")
         self.submit("later", "exit 0")
         self.mobula("autoscaler", "resume", "cpu")
         self.eventually(lambda: self.state_of("later") == "SUCCEEDED")

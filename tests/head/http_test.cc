@@ -14,6 +14,7 @@
 #include "head/http/http_service.h"
 #include "protocol/tickets/token.h"
 #include "transport/net/address.h"
+#include "transport/net/tcp.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -384,6 +385,33 @@ TEST_F(HttpTest, SlowClients_AreCutOffWithoutDelay) {
   EXPECT_EQ(status_of(get("/healthz")), 200);
   EXPECT_EQ(status_of(get("/api/v1/nodes", bearer())), 200);
   for (auto& each : slow) EXPECT_EQ(each->rest(), "");  // closed without a response
+}
+
+// 12 readers that read nothing, with responses of 5 MB each, of which the bound holds three.
+TEST(HttpListenerTest, UnreadResponses_AreBounded) {
+  constexpr std::size_t large = 5'000'000;
+  const auto loop = EventLoop::create().value();
+  HttpBounds bounds;
+  bounds.max_response_bytes = 16u << 20;
+  std::size_t answered = 0;
+  HttpListener* listener = nullptr;
+  HttpListener made(*loop, bounds, nullptr,
+                    [&](HttpListener::ConnectionId id, const std::string&, std::string, bool) {
+                      listener->respond(id, std::string(large, 'x'));
+                      if (++answered == 12) loop->stop();
+                    });
+  listener = &made;
+  Fd socket = listen_at("127.0.0.1:0").value();
+  const std::string address = "127.0.0.1:" + std::to_string(local_address_of(socket.get())->port());
+  ASSERT_TRUE(made.listen(std::move(socket)).ok());
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 12; ++i) {
+    slow.push_back(std::make_unique<Client>(address));
+    slow.back()->say("GET / HTTP/1.1\r\n\r\n");
+  }
+  loop->run();
+  EXPECT_EQ(made.connections(), 3u);
+  EXPECT_EQ(made.counters().cut_off, 9u);
 }
 
 TEST_F(HttpTest, SlowRequest_IsCutOffAfterTimeout) {

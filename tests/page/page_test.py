@@ -178,6 +178,18 @@ class Page(InABrowser):
         self.assertTrue(self.browser.execute_script("return sessionStorage.getItem('mobula.token')").startswith("mobula-1-"))
         self.holds("state", "RUNNING")
 
+    def test_first_picture_needs_the_status_alone(self):
+        """Usage and lists of a large cluster arrive later."""
+        self.network_may_fail = True  # the blocked requests
+        self.browser.execute_cdp_cmd("Network.enable", {})
+        late = ("changes", "usage", "task-counts", "nodes", "events", "history")
+        self.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [f"*/api/v1/{name}*" for name in late]})
+        self.sign_in()
+        self.holds("card-nodes", "2")
+        self.assertNotIn("cores", self.text_of("card-cpu-in-use"))
+        self.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        self.holds("card-cpu-in-use", "cores")
+
     def test_views_show_the_cluster(self):
         self.sign_in()
         expected = {

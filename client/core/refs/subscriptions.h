@@ -31,16 +31,16 @@ class Subscriptions {
   struct Watcher {
     std::uint64_t sink = 0;
     std::uint64_t token = 0;
-    WatcherIndex next = no_watcher;  // next subscription to the object, or next free place
+    WatcherIndex next = no_watcher;  // next subscription to the object, or next free one
     bool fetch_local = true;
     bool held = false;
     bool wanted = false;  // includes one use of the object
   };
   using Watchers = std::vector<Watcher>;
 
-  Watcher& at(WatcherIndex location) { return watchers_[location]; }
+  Watcher& at(WatcherIndex index) { return watchers_[index]; }
   void add(WatcherIndex& first, const Watcher& watcher);
-  void free(WatcherIndex location);
+  void free(WatcherIndex index);
   Watchers take_all(WatcherIndex& first);
   bool is_due(const ObjectRow* row, const Watcher& watcher) const;
   static bool needs_fetch(const ObjectRow* row, const Watcher& watcher);

@@ -55,6 +55,10 @@ void FleetCore::on(SnapshotReceived event) {
       empty.push_back(each.node);
     }
   }
+  for (const auto& name : event.dead_instances) {
+    const auto at = instances_.find(name);
+    if (at != instances_.end() && !nodes.contains(name)) lose(at->second);
+  }
   if (!empty.empty()) out_->push_back(CountObjects{std::move(empty)});
 }
 
@@ -67,8 +71,9 @@ void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
   each.node = node->id;
   each.absent_since.reset();
   if (each.type.empty()) each.type = node->type;
-  if (!each.has_joined) {
+  if (!each.has_joined || each.died_unseen) {
     each.has_joined = true;
+    each.died_unseen = false;
     check_type(each, *node);
   }
   each.is_idle = node->idle.has_value();
@@ -92,6 +97,23 @@ void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
     set_state(each, InstanceState::draining);
   }
   each.is_empty = draining && holds_nothing(*node);
+}
+
+// The agent joined and died, and no snapshot had its node.
+void FleetCore::lose(Instance& each) {
+  if (each.has_joined || each.state == InstanceState::ending) return;
+  each.has_joined = true;
+  each.died_unseen = true;
+  each.absent_since = now_;
+  set_state(each, InstanceState::joined);
+  if (each.is_adopted) return;  // its agent may have lived for long
+  const auto gate = gates_.find(each.type);
+  if (gate == gates_.end()) return;
+  const bool was_paused = gate->second.paused();
+  gate->second.fail_life("its agent died right after it had joined", options_);
+  record("LAUNCH_FAILED", fmt::format("instance {} of type {} joined, and its agent died at once",
+                                      each.name, each.type));
+  record_pause(each.type, was_paused);
 }
 
 // A plan counts on the resources of the type. Without this check, demand for a resource that its
@@ -194,6 +216,7 @@ void FleetCore::adopt(const InstanceRow& row, std::uint64_t number) {
   each.requested_at = now_;
   each.starts_since = now_;
   each.state = InstanceState::accepted;
+  each.is_adopted = true;
   next_number_ = std::max(next_number_, number + 1);
   plan_is_stale_ = plan_running_;
   auto& made = instances_[row.name] = std::move(each);

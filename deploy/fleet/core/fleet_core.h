@@ -17,6 +17,10 @@
 #include "deploy/fleet/core/fleet_report.h"
 #include "deploy/fleet/core/type_gate.h"
 
+namespace mobula::internal::planner {
+struct Unit;
+}  // namespace mobula::internal::planner
+
 namespace mobula::internal::fleet {
 
 // Promises:
@@ -64,6 +68,8 @@ class FleetCore {
 
     NodeId node;
     bool has_joined = false;
+    bool died_unseen = false;  // its agent joined and died between two snapshots
+    bool is_adopted = false;
     std::optional<Time> absent_since{};
     bool is_idle = false;
     bool is_replaced = false;
@@ -96,6 +102,7 @@ class FleetCore {
 
   // ---- instances
   void match(Instance& each, const planner::ClusterNode* node);
+  void lose(Instance& each);
   void check_type(const Instance& each, const planner::ClusterNode& node);
   void adopt(const InstanceRow& row, std::uint64_t number);
   void end_failed(const Listed& event);
@@ -132,6 +139,7 @@ class FleetCore {
   bool ends_soon(const Instance& each) const;
   std::int64_t free_capacity(const planner::NodeType& type) const;
   std::int64_t pending_of(const std::string& type) const;
+  std::string lacks_of(const planner::Unit& unit) const;
   void explain_waits(const planner::Plan& plan);
   const planner::NodeType* type_of(const std::string& name) const;
 

@@ -18,6 +18,8 @@ namespace mobula::internal::fleet {
 struct SnapshotReceived {
   planner::ClusterState state;
   bool recovering = false;  // the head still waits for known nodes
+  // Names of instances whose node has died. The head forgets them after a while.
+  std::vector<std::string> dead_instances{};
 };
 
 // Answer to MakePlan.

@@ -11,7 +11,13 @@ namespace {
 
 using planner::NodePhase;
 
-constexpr std::size_t max_waits = 500;  // classes and groups with a reason in the report
+constexpr std::size_t max_waits = 500;    // classes and groups with a reason in the report
+constexpr std::size_t max_compared = 16;  // types that a reason compares with a request
+
+planner::Unit unit_of(const planner::WantedSlots& wanted) {
+  return {{scheduler::RequestShape(wanted.demand.request, wanted.demand.program, wanted.tenant)},
+          1};
+}
 
 // The id of a node that exists in plans alone.
 NodeId planned_node(const std::string& name) { return NodeId::derived(NodeId::of(0), name, 0); }
@@ -193,6 +199,16 @@ void FleetCore::replace_expiring() {
 
 // ---- reasons ------------------------------------------------------------------------------------
 
+// The types whose nodes cannot hold the request, with the reason.
+std::string FleetCore::lacks_of(const planner::Unit& unit) const {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(options_.types.size(), max_compared); ++i) {
+    const auto why = planner::why_not(options_.types[i], unit);
+    if (!why.empty()) text += fmt::format("; not {}: {}", options_.types[i].name, why);
+  }
+  return text;
+}
+
 void FleetCore::explain_waits(const planner::Plan& plan) {
   waits_.clear();
   const auto take = [&](const planner::Unserved& each, bool never) {
@@ -202,13 +218,16 @@ void FleetCore::explain_waits(const planner::Plan& plan) {
     wait.group = each.group;
     wait.why = each.why;
     wait.never = never;
+    const auto slots = std::ranges::find(planned_slots_, each.class_id,
+                                         [](const auto& wanted) { return wanted.demand.id; });
+    if (!never && each.group.empty() && slots != planned_slots_.end())
+      wait.lacks = lacks_of(unit_of(*slots));
     waits_.push_back(std::move(wait));
   };
   for (const auto& each : plan.infeasible) take(each, true);
   for (const auto& wanted : planned_slots_) {
     if (waits_.size() >= max_waits) break;
-    const planner::Unit unit{
-        {scheduler::RequestShape(wanted.demand.request, wanted.demand.program, wanted.tenant)}, 1};
+    const auto unit = unit_of(wanted);
     for (const auto& type : options_.types) {
       const bool starts = std::ranges::any_of(instances_, [&](const auto& each) {
         return each.second.type == type.name && !each.second.has_joined &&
@@ -218,6 +237,7 @@ void FleetCore::explain_waits(const planner::Plan& plan) {
       WaitStatus wait;
       wait.class_id = wanted.demand.id;
       wait.starting = type.name;
+      wait.lacks = lacks_of(unit);
       waits_.push_back(std::move(wait));
       break;
     }

@@ -33,6 +33,7 @@ struct WaitStatus {
   std::string starting{};  // type of which a node starts for it
   Duration since{};        // age of that launch
   std::string why{};       // otherwise: the reason
+  std::string lacks{};     // types that cannot hold it, each after "; "; empty with `never`
   bool never = false;      // neither a present node nor a type can serve it
 };
 

@@ -9,12 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/model/node_labels.h"
 #include "base/time.h"
 #include "deploy/fleet/core/failure_kind.h"
 
 namespace mobula::internal::fleet {
 
-inline constexpr const char* instance_label = "mobula.io/instance";
+using internal::instance_label;
 
 // State of an instance as its provider reports it.
 enum class ProviderState : std::uint8_t { pending, starting, running, ending, gone, failed };

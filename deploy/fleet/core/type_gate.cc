@@ -42,8 +42,20 @@ void TypeGate::accept() {
 }
 
 void TypeGate::fail_start(const std::string& why, const FleetOptions& options) {
-  if (++failed_starts_ < options.max_failed_starts) return;
-  pause(fmt::format("{} starts in a row never joined; the last: {}", failed_starts_, why));
+  ++failed_starts_;
+  pause_after_failures(why, options);
+}
+
+void TypeGate::fail_life(const std::string& why, const FleetOptions& options) {
+  ++short_lives_;
+  pause_after_failures(why, options);
+}
+
+void TypeGate::pause_after_failures(const std::string& why, const FleetOptions& options) {
+  const auto failures = failed_starts_ + short_lives_;
+  if (failures < options.max_failed_starts) return;
+  const char* const what = short_lives_ == 0 ? "never joined" : "brought no node that lived";
+  pause(fmt::format("{} starts in a row {}; the last: {}", failures, what, why));
 }
 
 void TypeGate::release() {
@@ -58,7 +70,7 @@ void TypeGate::pause(const std::string& why) {
 void TypeGate::resume() {
   paused_ = false;
   closed_until_ = Time();
-  failed_starts_ = 0;
+  join();
   accept();
 }
 

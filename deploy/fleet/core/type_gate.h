@@ -22,7 +22,9 @@ class TypeGate {
   void accept();
   // An instance did not join in time, or ended before it joined.
   void fail_start(const std::string& why, const FleetOptions& options);
-  void join() { failed_starts_ = 0; }
+  // The agent of an instance joined and died at once.
+  void fail_life(const std::string& why, const FleetOptions& options);
+  void join() { failed_starts_ = short_lives_ = 0; }
   // An instance is gone, which ends the wait for a quota.
   void release();
   void pause(const std::string& why);
@@ -37,13 +39,17 @@ class TypeGate {
   const std::map<FailureKind, std::int64_t>& failures() const { return failures_; }
 
  private:
+  void pause_after_failures(const std::string& why, const FleetOptions& options);
+
   Time closed_until_;
   std::optional<FailureKind> kind_;
   std::string text_;
   bool paused_ = false;
   Duration capacity_backoff_{0};
   Duration transient_backoff_{0};
+  // In a row, until an agent joins and lives.
   std::int64_t failed_starts_ = 0;
+  std::int64_t short_lives_ = 0;
   std::map<FailureKind, std::int64_t> failures_;
 };
 

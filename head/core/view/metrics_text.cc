@@ -132,7 +132,7 @@ void add_tasks(const HeadTables& tables, MetricsWriter& out) {
   for (auto& [name, totals] : tables.class_use.totals()) {
     rows.emplace_back(MetricsWriter::label("name", name), totals);
   }
-  rows.emplace_back(MetricsWriter::label("name", "other"), tables.class_use.other());
+  rows.emplace_back(MetricsWriter::label("name", UseTable::other_name), tables.class_use.other());
   const auto add = [&](const char* name, const char* help, auto member) {
     out.family(name, "counter", help);
     for (const auto& [label, totals] : rows) out.sample(label, totals.*member);

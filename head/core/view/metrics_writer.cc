@@ -1,13 +1,18 @@
 #include "head/core/view/metrics_writer.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/utf8.h"
 
 namespace mobula::internal::head {
 
 std::string MetricsWriter::label(std::string_view name, std::string_view value) {
   std::string text(name);
   text += "=\"";
-  for (const char c : value) {
+  const bool is_plain = std::ranges::all_of(value, [](char c) { return c >= 0; });
+  const std::string valid = is_plain ? std::string() : valid_utf8(value);
+  for (const char c : is_plain ? value : std::string_view(valid)) {
     if (c == '\\' || c == '"') text += '\\';
     if (c == '\n') {
       text += "\\n";

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/model/node_labels.h"
 #include "head/core/view/documents.h"
 
 namespace mobula::internal::head {
@@ -161,6 +162,17 @@ void write_nodes(const HeadTables& tables, Writer& out) {
   }
 }
 
+// Instances of an autoscaler whose agent has died: one that joins and dies between two questions
+// would otherwise seem never to have joined.
+void write_dead_instances(const HeadTables& tables, Writer& out) {
+  for (const auto& [id, row] : tables.nodes.rows()) {
+    if (out.is_too_long()) return;
+    if (row.state != NodeState::dead || !row.slots_allowed()) continue;
+    const auto label = row.shape.labels.find(instance_label);
+    if (label != row.shape.labels.end()) out.add(label->second);
+  }
+}
+
 // Missing slots of one class, over all lessees.
 struct Missing {
   const DemandClass* demand = nullptr;
@@ -298,6 +310,7 @@ Result<std::string> planner_json(const HeadTables& tables) {
   write("nodes", write_nodes);
   write("slots", write_slots);
   write("groups", write_groups);
+  write("dead_instances", write_dead_instances);
   write("warnings", [](const HeadTables& of, Writer& to) {
     if (!of.nodes.recovering()) return;
     to.add(fmt::format("the head is recovering and waits for {} nodes", of.nodes.expected()));

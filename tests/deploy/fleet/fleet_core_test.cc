@@ -1,5 +1,6 @@
 #include "deploy/fleet/core/fleet_core.h"
 
+#include "deploy/fleet/fleet_document.h"
 #include "deploy/fleet/fleet_fixture.h"
 
 namespace mobula::internal::fleet {
@@ -371,6 +372,32 @@ TEST(FleetCore, ReportsRequestThatNoTypeServes) {
   EXPECT_TRUE(report.waits[0].never);
   EXPECT_NE(report.waits[0].why.find("no node type holds it; cpu:"), std::string::npos)
       << report.waits[0].why;
+}
+
+TEST(FleetCore, NamesTypesThatLackStartingRequest) {
+  auto gpu = type_of("gpu", 4, 2);
+  gpu.shape.resources.push_back(amount("GPU", 1));
+  gpu.shape.resources.back().instances[0].types = {"H100"};
+  auto old = gpu;
+  old.name = "old";
+  old.shape.resources.back().instances[0].types = {"A100"};
+  Fixture f({type_of("cpu", 4, 10), gpu, old});
+  f.step(FleetTick{});
+  f.list();
+  f.want(1, 1);
+  f.cluster.slots[0].demand.request.accelerator_type = "H100";
+  f.cluster.slots[0].demand.request.resources.set("GPU", Quantity::whole(1));
+  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  ASSERT_EQ(order.size(), 1u);
+  EXPECT_EQ(order[0].type, "gpu");
+  const std::string lacks =
+      "; not cpu: GPU: needs 1, the node has none; not old: no H100 here (has A100)";
+  const auto reason = [&] { return document_of(f.core->report(f.now), {})["waits"][0]["reason"]; };
+  EXPECT_EQ(reason(), "a node of gpu is starting for it, since 0 s" + lacks);
+  const ProviderFailure sold_out{FailureKind::capacity, "sold out"};
+  f.step(LaunchAnswered{"gpu", {{order[0].names[0], "", sold_out}}});
+  f.look_and_plan();
+  EXPECT_EQ(reason(), "gpu is closed: capacity (sold out)" + lacks);
 }
 
 TEST(FleetCore, InstanceNameHasNumberOfItsCluster) {

@@ -79,7 +79,7 @@ struct Fixture {
     }
   }
   std::vector<FleetCommand> snapshot_and_plan() {
-    auto out = step(SnapshotReceived{cluster, recovering});
+    auto out = step(SnapshotReceived{cluster, recovering, dead});
     const auto plans = only<MakePlan>(out);
     if (plans.empty()) return out;
     for (auto& each : step(Planned{
@@ -140,6 +140,7 @@ struct Fixture {
   Time now = Time::from_ns(1'000'000'000);
   planner::ClusterState cluster;
   bool recovering = false;
+  std::vector<std::string> dead;  // instances whose node has died
   bool listed = false;
   std::uint64_t nodes = 0;
   std::vector<std::string> kinds;

@@ -153,6 +153,17 @@ TEST_F(PlannerState, MeasuresIdleTimeSinceLastSlot) {
   EXPECT_GE(state()["nodes"][0]["idle_ms"], 3000);
 }
 
+TEST_F(PlannerState, NamesInstancesWhoseAgentDied) {
+  auto shape = SmallCluster::shape(4);
+  shape.labels["mobula.io/instance"] = "mobula-c-1";
+  auto& instance = cluster.node_joins(7, shape);
+  EXPECT_TRUE(state()["dead_instances"].empty());
+  instance.silent = true;
+  cluster.pass(60s);
+  EXPECT_EQ(state()["dead_instances"], Json::array({"mobula-c-1"}));
+  EXPECT_EQ(state()["nodes"].size(), 1u) << "the other node answers";
+}
+
 TEST_F(PlannerState, StatesPendingGroupAndHoldingNode) {
   GroupSpec spec;
   spec.id = GroupId::of(5);

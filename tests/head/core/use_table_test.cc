@@ -84,6 +84,15 @@ TEST(UseTable, RejectsForgedRows) {
   EXPECT_EQ(table.totals().begin()->second.submitted, 7u);
 }
 
+TEST(UseTable, HostileName_IsValidTextAndNeverOther) {
+  UseTable table;
+  table.update(ProcessId::of(1), {{row("other", 3, 3), row("a\xff", 1, 1), row("a\xfe", 2, 2)}},
+               start);
+  ASSERT_EQ(table.totals().size(), 1u);
+  EXPECT_EQ(table.totals().begin()->first, "a\xef\xbf\xbd");
+  EXPECT_EQ(table.other().submitted, 3u);
+}
+
 TEST(UseTable, SuppliesMeanRunToPlanner) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
