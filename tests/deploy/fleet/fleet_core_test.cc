@@ -387,7 +387,7 @@ TEST(FleetCore, NamesTypesThatLackStartingRequest) {
   f.want(1, 1);
   f.cluster.slots[0].demand.request.accelerator_type = "H100";
   f.cluster.slots[0].demand.request.resources.set("GPU", Quantity::whole(1));
-  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
   ASSERT_EQ(order.size(), 1u);
   EXPECT_EQ(order[0].type, "gpu");
   const std::string lacks =
@@ -396,7 +396,7 @@ TEST(FleetCore, NamesTypesThatLackStartingRequest) {
   EXPECT_EQ(reason(), "a node of gpu is starting for it, since 0 s" + lacks);
   const ProviderFailure sold_out{FailureKind::capacity, "sold out"};
   f.step(LaunchAnswered{"gpu", {{order[0].names[0], "", sold_out}}});
-  f.look_and_plan();
+  f.snapshot_and_plan();
   EXPECT_EQ(reason(), "gpu is closed: capacity (sold out)" + lacks);
 }
 

@@ -29,12 +29,12 @@ TEST(FleetCore, AgentDiesBetweenSnapshots_InstanceEnds) {
   const auto name = f.launched();
   f.dead = {name, "mobula-c-0"};
   std::string text;
-  for (const auto& event : f.only<RecordEvent>(f.look_and_plan())) text += event.text + '\n';
+  for (const auto& event : f.only<RecordEvent>(f.snapshot_and_plan())) text += event.text + '\n';
   EXPECT_EQ(text, "instance " + name + " of type cpu joined, and its agent died at once\n");
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.list({f.row(name)});
   f.now = f.now + f.options.absent_timeout;
-  const auto ends = f.only<EndInstances>(f.look_and_plan());
+  const auto ends = f.only<EndInstances>(f.snapshot_and_plan());
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].instances[0].name, name);
   EXPECT_EQ(f.kinds, (std::vector<std::string>{"NODE_LAUNCHED", "LAUNCH_FAILED"}));
@@ -45,13 +45,13 @@ TEST(FleetCore, ThreeShortLivesPauseType) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(f.recorded("TYPE_PAUSED"));
     const auto name = i == 0 ? f.launched() : [&] {
-      const auto order = f.only<LaunchInstances>(f.look_and_plan());
+      const auto order = f.only<LaunchInstances>(f.snapshot_and_plan());
       EXPECT_EQ(order.size(), 1u);
       f.step(LaunchAnswered{"cpu", {{order.at(0).names.at(0), "r"}}});
       return order.at(0).names.at(0);
     }();
     f.dead.push_back(name);
-    f.look_and_plan();
+    f.snapshot_and_plan();
     f.list({f.row(name, ProviderState::gone)});
   }
   EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
@@ -65,7 +65,7 @@ TEST(FleetCore, AdoptedInstanceIsDead_TypeStaysOpen) {
   f.step(FleetTick{});
   f.list({f.row("mobula-c-7"), f.row("mobula-c-8"), f.row("mobula-c-9")});
   f.dead = {"mobula-c-7", "mobula-c-8", "mobula-c-9"};
-  f.look_and_plan();
+  f.snapshot_and_plan();
   EXPECT_TRUE(f.kinds.empty()) << "they may have lived for long";
   EXPECT_EQ(f.count(InstanceState::joined), 3);
 }
@@ -74,11 +74,11 @@ TEST(FleetCore, DeadNameHasNode_NodeCounts) {
   Fixture f;
   const auto name = f.launched();
   f.dead = {name};
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.join(name);
-  f.look_and_plan();
+  f.snapshot_and_plan();
   f.now = f.now + f.options.absent_timeout;
-  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty()) << "a new agent has joined";
+  EXPECT_TRUE(f.only<EndInstances>(f.snapshot_and_plan()).empty()) << "a new agent has joined";
 }
 
 // Without the pause, the demand would launch nodes that cannot serve it forever.
