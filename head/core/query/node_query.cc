@@ -197,11 +197,11 @@ void NodeQuery::query_log(LinkId link, const ToolRequest& request) {
         link, request.request, ErrorCode::resource_exhausted,
         fmt::format("log: {} reads are in progress; retry in a moment", readings_.size()));
   }
-  const ReadLogRequest query{queries_.next_number(), log, position->file, position->from,
-                             log_chunk_bytes};
-  (void)readings_.add(query.request, {link, request.request, *node}, {{*node, node->hex()}},
+  const ReadLogRequest read{queries_.next_number(), log, position->file, position->from,
+                            log_chunk_bytes};
+  (void)readings_.add(read.request, {link, request.request, *node}, {{*node, node->hex()}},
                       tables_.now + tables_.options.list_timeout,
-                      [&](NodeId each) { tables_.nodes.send(each, query); });
+                      [&](NodeId each) { tables_.nodes.send(each, read); });
 }
 
 // ---- replies of agents --------------------------------------------------------------------------
