@@ -15,7 +15,7 @@
 namespace mobula::internal::tune {
 namespace {
 
-constexpr std::uint64_t seed = 5;
+constexpr std::uint64_t study_seed = 5;
 
 SearchAlgorithmPtr search_of(const std::string& name) {
   const Space space{{"x", uniform(0, 1)}, {"y", loguniform(1e-3, 1)}};
@@ -31,7 +31,7 @@ SearchAlgorithmPtr search_of(const std::string& name) {
   if (name == "nsga2") return NsgaSearch::make({.population_size = 10}, dimensions).value();
   if (name == "bohb") return BohbSearch::make({}, dimensions).value();
   if (name == "sobol") return SobolSearch::make(dimensions).value();
-  return VariantSearch::make(space, {.num_samples = 100}, seed).value();
+  return VariantSearch::make(space, {.num_samples = 100}, study_seed).value();
 }
 
 class ConcurrentSearch : public testing::TestWithParam<const char*> {};
@@ -40,7 +40,7 @@ TEST_P(ConcurrentSearch, TenSuggestionsDiffer) {
   const auto search = search_of(GetParam());
   TrialNumber next = 0;
   const auto ask = [&] {
-    NumpyRandom random(counter_stream(seed, next, StreamPurpose::suggestion));
+    NumpyRandom random(counter_stream(study_seed, next, StreamPurpose::suggestion));
     return search->ask(next++, {random, random}).value();
   };
   // The model is in use after 24 trials.
