@@ -58,8 +58,7 @@ TEST_P(ConcurrentSearch, TenSuggestionsDiffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Searchers, ConcurrentSearch,
-                         testing::Values("random", "tpe", "motpe", "cma", "nsga2", "bohb",
-                                         "sobol"),
+                         testing::Values("random", "tpe", "motpe", "cma", "nsga2", "bohb", "sobol"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
