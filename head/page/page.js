@@ -1525,7 +1525,8 @@ async function refresh() {
         const due = [...new Set(["status", ...current.sources])].filter(is_due);
         await Promise.all(due.map(async (name) => {
           await load(name);
-          if (name === "status") draw_top();
+          if (name !== "status") return;
+          draw_top();
           if (is_first && current === view) await draw();
         }));
         if (current.name === "overview") await load_histories();
