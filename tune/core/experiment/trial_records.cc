@@ -16,12 +16,6 @@ const TrialRecord& TrialRecords::find(TrialNumber trial) const {
   return found == kept_.end() ? forgotten : found->second;
 }
 
-void TrialRecords::revived(TrialNumber trial) {
-  std::erase(ended_, trial);
-  std::erase(latest_, trial);
-  std::erase_if(best_, [&](const Score& each) { return each.second == -trial; });
-}
-
 void TrialRecords::forget_ended() {
   for (const TrialNumber trial : ended_) {
     latest_.push_back(trial);

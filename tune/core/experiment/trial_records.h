@@ -69,8 +69,6 @@ class TrialRecords {
 
   // The trial ended without an error; forget_ended() decides about its record.
   void ended(TrialNumber trial) { ended_.push_back(trial); }
-  // A trial that ended runs again.
-  void revived(TrialNumber trial);
   // Removes the records of ended trials that are neither among the best nor among the latest.
   void forget_ended();
 
