@@ -80,7 +80,7 @@ struct StoredCheckpoint {
   TrialNumber trial = 0;
   std::int64_t attempt = 1;
   std::int64_t step = 0;
-  std::string directory = {};  // directory
+  std::string directory = {};
   std::int64_t bytes = 0;
   std::optional<double> score = {};
   std::string state = "saved";  // saving, saved, deleting

@@ -97,7 +97,7 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
   std::set<std::string> rows;
   for (TrialNumber trial = 0; trial < 5; ++trial) {
     const auto list = reader->checkpoints(trial).value();
-    for (const auto& row : list) rows.insert(row.location);
+    for (const auto& row : list) rows.insert(row.directory);
   }
   for (const auto& entry : fs::directory_iterator(storage_ + "/" + rule_ + "/checkpoints"))
     EXPECT_TRUE(rows.contains(entry.path())) << entry.path();

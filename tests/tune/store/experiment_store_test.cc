@@ -24,7 +24,7 @@ TEST_F(ExperimentStoreTest, ResumeLoadsWhatWasWritten) {
     store->write(
         {1,
          {trial(0), StoredEvent{1, 5, 0, std::string("a\0b", 3)}, StoredEvent{2, 6, -1, ""},
-          StoredCheckpoint{.number = 3, .trial = 0, .location = "/c/3", .bytes = 9}}});
+          StoredCheckpoint{.number = 3, .trial = 0, .directory = "/c/3", .bytes = 9}}});
     store->write({2, {StoredSnapshot{2, "core", ""}, StoredEvent{3, 7, 0, "x"}}});
     ASSERT_TRUE(notes_.wait_for(2));
   }
@@ -40,7 +40,7 @@ TEST_F(ExperimentStoreTest, ResumeLoadsWhatWasWritten) {
   EXPECT_EQ(state.last_event, 3);
   EXPECT_EQ(state.trial_count, 1);
   ASSERT_EQ(state.checkpoints.size(), 1u);
-  EXPECT_EQ(state.checkpoints[0].location, "/c/3");
+  EXPECT_EQ(state.checkpoints[0].directory, "/c/3");
   EXPECT_EQ(state.last_checkpoint, 3);
 }
 

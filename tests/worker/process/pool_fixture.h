@@ -103,11 +103,11 @@ class PoolTest : public ::testing::Test {
     return packet;
   }
   void send(ProcessId process, const std::string& command) {
-    EXPECT_EQ(::send(links_.at(process).get(), order.data(), order.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(order.size()));
+    EXPECT_EQ(::send(links_.at(process).get(), command.data(), command.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(command.size()));
   }
   std::string order(ProcessId process, const std::string& command) {
-    send(process, order);
+    send(process, command);
     return receive(process);
   }
 
