@@ -100,7 +100,7 @@ TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
   EXPECT_FALSE(meeting->beat(0, first));
   std::size_t files = 0;
   for (const auto& each : fs::directory_iterator(at("run"))) {
-    EXPECT_EQ(each.path().filename().string().rfind("place-", 0), 0u) << each.path();
+    EXPECT_EQ(each.path().filename().string().rfind("claim-", 0), 0u) << each.path();
     ++files;
   }
   EXPECT_EQ(files, 2u);

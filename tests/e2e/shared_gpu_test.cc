@@ -75,7 +75,7 @@ TEST_F(SimulatedSharedGpu, SwitchOff_RejectsGroup) {
 
 TEST_F(SimulatedSharedGpu, AutomaticGroup_UsesHostMemory) {
   start_with_part("0.5");
-  drive({"gpu_collectives", "automatic", "2", "2", "staged", "share GPU-"}, Milliseconds(150'000));
+  drive({"gpu_collectives", "automatic", "2", "2", "staged"}, Milliseconds(150'000));
 }
 
 }  // namespace

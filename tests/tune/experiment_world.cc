@@ -144,7 +144,9 @@ SearchAlgorithmPtr searcher_named(const WorldOptions& options, std::uint64_t see
     space.add("c", choice({"a", "b", "c"}));
   }
   const SearchSpace dimensions = SearchSpace::make(space).value();
-  if (name == "bayes") return model_search<BayesSearch>(BayesSettings{}, dimensions);
+  if (name == "bayes")
+    return model_search<BayesSearch>(BayesSettings{.patience = 1'000, .skip_duplicate = false},
+                                     dimensions);
   if (name == "gp") return model_search<GpSearch>(GpSettings{.n_startup_trials = 4}, dimensions);
   if (name == "cma") return model_search<CmaSearch>(CmaSettings{.popsize = 4}, dimensions);
   if (name == "nsga2")

@@ -143,22 +143,6 @@ TEST(DeviceExchange, SameGpu_MapsInPlace) {
   });
 }
 
-TEST(DeviceExchange, SameGpu_NamedNcclSharesIt) {
-  const SimulatedMachine machine("count=1 nccl=23007");
-  EXPECT_RUNS(machine, [] {
-    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
-    const TransportPreference by_nccl{.direct = true, .named = DirectPath::nccl};
-    const Directory directory;
-    Process one(directory.path(), with_gpu(1, 0));
-    Process two(directory.path(), with_gpu(2, 0));
-    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one, by_nccl));
-    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
-    EXPECT_EQ(arrival.path, DirectPath::nccl);
-    EXPECT_EQ(two.pull(one.publish_on_gpu(8, bytes_of_one)).path, DirectPath::cuda_ipc)
-        << "no transfer takes it unless it names it";
-  });
-}
-
 TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {

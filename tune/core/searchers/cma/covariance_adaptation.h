@@ -45,9 +45,9 @@ class CovarianceAdaptation {
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     archive(self.dimensions_, self.population_, self.generation_, self.mean_, self.sigma_,
-            self.covariance_, self.sigma_path_, self.covariance_path_);
+            self.covariance_, self.sigma_path_, self.covariance_path_, self.decomposed_,
+            self.vectors_, self.roots_);  // a second decomposition would round differently
     if constexpr (!std::is_const_v<Self>) {
-      self.decomposed_ = false;
       if (self.dimensions_ > 0 && self.population_ > 0) self.set_rates();
     }
   }
