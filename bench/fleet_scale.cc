@@ -237,8 +237,9 @@ int main(int argc, char** argv) {
     fmt::print("{:>6} {:>10.1f} {:>10.2f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10}\n", nodes, seen.head,
                static_cast<double>(seen.bytes) / 1e6, seen.read, seen.plan, seen.loop,
                seen.launched);
-    within = within && (nodes > 1000 || (seen.head <= head_bound_ms && seen.loop <= loop_bound_ms &&
-                                         seen.read + seen.plan <= plan_bound_ms));
+    within =
+        within && (nodes != 1000 || (seen.head <= head_bound_ms && seen.loop <= loop_bound_ms &&
+                                     seen.read + seen.plan <= plan_bound_ms));
   }
   return within ? 0 : 1;
 }
