@@ -17,6 +17,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ also reports members that a designated initializer omits on purpose. clang++ reports only
   # omissions in positional lists.
   target_compile_options(mobula_options INTERFACE -Wno-missing-field-initializers)
+  # g++ also reports a local of a lambda that has the name of a local around it, even without a
+  # capture. clang++ reports all others.
+  target_compile_options(mobula_options INTERFACE -Wno-shadow)
 endif()
 if(MOBULA_WERROR)
   target_compile_options(mobula_options INTERFACE -Werror)

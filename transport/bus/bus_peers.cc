@@ -115,14 +115,14 @@ void Bus::Hub::resolve(Peer& peer) {
   if (!resolver_) resolver_ = std::make_unique<NameResolver>(loop_);
   const auto answered = [this, handle = peer.handle](const Result<SocketAddress>& found) {
     const auto self = shared_from_this();
-    Peer* const peer = find(handle);
-    if (peer == nullptr) return;
+    Peer* const resolved = find(handle);
+    if (resolved == nullptr) return;
     if (found) {
-      if (auto begun = begin(*peer, *found); !begun) end(*peer, begun.error());
+      if (auto begun = begin(*resolved, *found); !begun) end(*resolved, begun.error());
       return;
     }
-    lengthen_pause(*peer);
-    pause(*peer);
+    lengthen_pause(*resolved);
+    pause(*resolved);
     if (callbacks_.on_unreached) callbacks_.on_unreached(handle, ProbeOutcome::silent);
   };
   if (resolver_->resolve(*peer.address, answered)) return;
