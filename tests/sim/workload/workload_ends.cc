@@ -67,7 +67,8 @@ int Author::long_queue() {
   constexpr int tasks = 3;
   for (int i = 0; i < tasks; ++i) main.steps.push_back(submit(f, {value({0})}));
   for (int i = 0; i < tasks; ++i) main.steps.push_back(on(Act::get, i + 1));
-  main.steps.push_back(call(0, method(), {value()}));
+  const int last = method();  // drawn before its argument with every compiler
+  main.steps.push_back(call(0, last, {value()}));
   main.steps.push_back(on(Act::get, tasks + 1));
   return add(std::move(main));
 }
