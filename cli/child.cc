@@ -50,8 +50,9 @@ int run_body(Fd notify, const Fd& words, const std::function<int(const Child::No
   });
 }
 
-// An exception ends the process as a crash. If it left this function, it would unwind the parent's
-// frames in the child, whose destructors kill the other children.
+// An exception ends the process as a crash. If it left this function, it would unwind, in
+// the child, the frames that the parent entered, and their destructors would kill the other
+// children.
 [[noreturn]] void become(pid_t parent, Fd notify, Fd words,
                          const std::function<int(const Child::Notify&)>& body,
                          const Child::Wrap& wrap) noexcept {

@@ -14,8 +14,8 @@ namespace mobula::internal {
 inline constexpr const char* nccl_sharing_variable = "NCCL_MULTI_RANK_GPU_ENABLE";
 inline constexpr int first_nccl_with_sharing = 23'000;  // 2.30.0, as the library reports versions
 
-// Returns true if a library of this version accepts several ranks on one GPU. `value` is the value
-// of the switch; null: not set.
+// Returns true if a library of this version accepts several ranks on one GPU. `value` is that of
+// the environment variable NCCL_MULTI_RANK_GPU_ENABLE; null: not set.
 bool accepts_shared_gpu(int version, const char* value);
 
 // One process of a communicator, as the process reports it.

@@ -1,5 +1,5 @@
-// The stage about NCCL in the product: actors of fractions of the GPU, under one head and one agent
-// of the bundle.
+// The stage about NCCL in the product: actors with fractions of the GPU, in a cluster of one head
+// and one agent, whose programs are in the bundle.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
