@@ -57,13 +57,14 @@ class [[nodiscard]] Result {
     MOBULA_CHECK(ok(), error_text());
     return *std::get_if<0>(&state_);
   }
-  T&& value() && {
+  // By value, so that `for (auto& row : rows().value())` extends its lifetime.
+  T value() && {
     MOBULA_CHECK(ok(), error_text());
     return std::move(*std::get_if<0>(&state_));
   }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const T* operator->() const { return &value(); }
   T* operator->() { return &value(); }
 

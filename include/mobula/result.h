@@ -32,14 +32,15 @@ class [[nodiscard]] Result {
   T& value() & { return require(), *std::get_if<0>(&state_); }
   // Returns the value, or throws the error.
   const T& value() const& { return require(), *std::get_if<0>(&state_); }
-  // Returns the value, or throws the error.
-  T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
+  // Returns the value, or throws the error. By value, so that `for (auto& row : try_get(ref).value())`
+  // extends its lifetime.
+  T value() && { return require(), std::move(*std::get_if<0>(&state_)); }
   // Returns the value, or throws the error.
   T& operator*() & { return value(); }
   // Returns the value, or throws the error.
   const T& operator*() const& { return value(); }
   // Returns the value, or throws the error.
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   // Accesses a member of the value, or throws the error.
   T* operator->() { return &value(); }
   // Accesses a member of the value, or throws the error.

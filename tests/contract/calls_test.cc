@@ -156,6 +156,11 @@ TEST(ContractCalls, TryGetReturnsResults) {
   EXPECT_EQ(good.value(), 5);
   EXPECT_EQ(mobula::try_get(mobula::put(5), wait_timeout).value(), 5);
   EXPECT_EQ(mobula::try_get(mobula::put(5), GetOptions{.timeout = wait_timeout}).value(), 5);
+  // The loop extends the lifetime of the value of a temporary.
+  int sum = 0;
+  for (const int item : mobula::try_get(mobula::put(std::vector<int>{1, 2, 3})).value())
+    sum += item;
+  EXPECT_EQ(sum, 6);
   const auto bad = mobula::try_get(mobula::task<fails_with>.remote("no"), wait_timeout);
   ASSERT_FALSE(bad.has_value());
   EXPECT_NE(dynamic_cast<const TaskError*>(&bad.error()), nullptr);

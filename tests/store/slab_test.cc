@@ -56,7 +56,7 @@ Fd new_file() {
 // A sealed slab with its writer.
 struct SealedSlab {
   Fd file = new_file();
-  WritableSlab writer = std::move(*WritableSlab::map(file.get(), slab_bytes, Paging::on_use));
+  WritableSlab writer = *WritableSlab::map(file.get(), slab_bytes, Paging::on_use);
 
   SealedSlab() { EXPECT_TRUE(seal_slab_file(file.get()).ok()); }
   void write(std::uint64_t offset, std::string_view text) const {
@@ -219,9 +219,9 @@ TEST(Slab, ReadsWhatAnotherProcessWrites) {
 constexpr std::uint64_t large_slab_bytes = std::uint64_t{48} << 20;
 
 struct LargeSlab {
-  Fd file = std::move(*create_slab_file(large_slab_bytes, "mobula-test-slab"));
+  Fd file = *create_slab_file(large_slab_bytes, "mobula-test-slab");
   std::optional<WritableSlab> writer =
-      std::move(*WritableSlab::map(file.get(), large_slab_bytes, Paging::on_use));
+      *WritableSlab::map(file.get(), large_slab_bytes, Paging::on_use);
 
   // Resident size of the file in MiB.
   std::uint64_t resident() const {

@@ -185,8 +185,8 @@ TEST(SimulatedStage, SilentHolder_UsesAtMostHalfTheSlices) {
     std::unique_ptr<DeviceCopies> copies;
     ASSERT_TRUE((*loop)
                     ->run([&] {
-                      copies = std::move(*DeviceCopies::create(
-                          (*loop)->loop(), gpu, {.pinned = {.slices = 6, .reserved_slices = 2}}));
+                      copies = *DeviceCopies::create(
+                          (*loop)->loop(), gpu, {.pinned = {.slices = 6, .reserved_slices = 2}});
                     })
                     .ok());
     const auto owner = std::make_unique<DeviceStage>(gpu, *copies);
@@ -229,8 +229,8 @@ TEST(SimulatedStage, LimitsChunksToSlicesAndServesInOrder) {
     std::unique_ptr<DeviceCopies> copies;
     ASSERT_TRUE((*loop)
                     ->run([&] {
-                      copies = std::move(*DeviceCopies::create(
-                          (*loop)->loop(), gpu, {.pinned = {.slices = 5, .reserved_slices = 2}}));
+                      copies = *DeviceCopies::create(
+                          (*loop)->loop(), gpu, {.pinned = {.slices = 5, .reserved_slices = 2}});
                     })
                     .ok());
     auto stage = std::make_unique<DeviceStage>(gpu, *copies, DeviceStageOptions{.max_reads = 8});
