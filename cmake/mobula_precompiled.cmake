@@ -1,6 +1,6 @@
 # With MOBULA_PRECOMPILE and clang++, headers that nearly every source includes are compiled once: the library's for all
-# targets, and GoogleTest's for tests. Only external headers are precompiled. The builds without precompilation (release,
-# gcc) and verify_headers prove that a source includes what it needs.
+# targets, and GoogleTest's for tests. Only external headers are precompiled. The builds without precompilation (gcc,
+# tsan) and verify_headers prove that a source includes what it needs.
 #
 #   mobula_use_precompiled(<target> [TESTS])
 option(MOBULA_PRECOMPILE "Precompile the standard library's headers and GoogleTest's (clang++ only)" OFF)
@@ -30,6 +30,9 @@ if(MOBULA_PRECOMPILE)
   mobula_precompile(mobula_precompiled HEADERS ${common})
   mobula_precompile(mobula_precompiled_tests HEADERS ${common} <gmock/gmock.h> <gtest/gtest.h>
       LINKS GTest::gmock GTest::gtest)
+  if(MOBULA_SANITIZE)
+    target_compile_options(mobula_precompiled_tests PRIVATE -O0)
+  endif()
 endif()
 
 function(mobula_use_precompiled target)
