@@ -17,7 +17,7 @@ namespace mobula::bench {
 namespace {
 
 // How the reader uses a tensor: only its size, or a copy of all bytes.
-enum class Use : std::uint8_t { look, copy };
+enum class Use : std::uint8_t { inspect, copy };
 
 class Maker {
  public:
@@ -28,7 +28,7 @@ class Maker {
     if (tensor.bytes() != bytes) tensor = Tensor::zeros({bytes}, DType::uint8);
     return tensor;
   }
-  std::int64_t look(const Tensor& tensor) { return tensor.bytes(); }
+  std::int64_t inspect(const Tensor& tensor) { return tensor.bytes(); }
   std::int64_t copy(const Tensor& tensor) {
     Tensor mine = tensor.clone();
     return mine.bytes();
@@ -45,8 +45,8 @@ void round_trip(const Handle& maker, const Handle& user, std::int64_t bytes, Tra
                 Use use) {
   const auto made =
       maker.method<&Maker::make>().options({.tensor_transport = transport}).remote(bytes);
-  const std::int64_t seen =
-      use == Use::look ? get(user.call<&Maker::look>(made)) : get(user.call<&Maker::copy>(made));
+  const std::int64_t seen = use == Use::inspect ? get(user.call<&Maker::inspect>(made))
+                                                : get(user.call<&Maker::copy>(made));
   expect(seen == bytes, "the bytes of a tensor");
 }
 
@@ -84,7 +84,7 @@ double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, s
                     const std::string& name, const std::string& key, std::vector<Figure>& figures) {
   enum { tensor, passed_on, apart };
   const auto turns =
-      measure_in_turns(pace, {[&] { round_trip(maker, user, bytes, Transport::shm, Use::look); },
+      measure_in_turns(pace, {[&] { round_trip(maker, user, bytes, Transport::shm, Use::inspect); },
                               [&] {
                                 const auto made = maker.call<&Maker::number>(bytes);
                                 expect(get(user.call<&Maker::number>(made)) == bytes, "a number");
@@ -109,8 +109,9 @@ void passed_to_its_maker(const Pace& pace, const Handle& maker, std::int64_t byt
       maker.method<&Maker::make>().options({.tensor_transport = Transport::shm}).remote(bytes);
   enum { tensor, number };
   const auto turns = measure_in_turns(
-      pace, {[&] { expect(get(maker.call<&Maker::look>(made)) == bytes, "the bytes of a tensor"); },
-             [&] { expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number"); }});
+      pace,
+      {[&] { expect(get(maker.call<&Maker::inspect>(made)) == bytes, "the bytes of a tensor"); },
+       [&] { expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number"); }});
   const std::string suffix = "_" + std::to_string(bytes);
   figures.push_back(figure("pass to its maker, " + text_of(bytes), "direct_own" + suffix,
                            turns.rate(tensor), "1/s"));
@@ -142,7 +143,7 @@ std::vector<Figure> within_a_node(const Pace& pace) {
     figures.push_back(copied);
     const auto stored = rounds(pace, "make and use, object store, " + size,
                                "direct_by_store_" + std::to_string(bytes), maker, user, bytes,
-                               Transport::object_store, Use::look);
+                               Transport::object_store, Use::inspect);
     figures.push_back(stored);
     figures.push_back(ratio("direct over the object store",
                             "direct_over_store_" + std::to_string(bytes), seen / stored.mean));
@@ -161,7 +162,7 @@ std::vector<Figure> between_nodes(const Pace& pace) {
   const auto user = actor<Maker>.options(at(1)).remote();
   const std::int64_t bytes = std::int64_t{64} << 20;
   auto pulled = rounds(pace, "make and use, tcp, another node, " + text_of(bytes), "direct_tcp",
-                       maker, user, bytes, Transport::tcp, Use::look);
+                       maker, user, bytes, Transport::tcp, Use::inspect);
   put_beside(pulled, sealed, pulled.mean * static_cast<double>(bytes) / 1e9, false);
   return {pulled};
 }
@@ -215,7 +216,7 @@ std::vector<Figure> to_several_nodes(const Pace& pace) {
         maker.method<&Maker::make>().options({.tensor_transport = Transport::tcp}).remote(bytes);
     std::vector<ObjectRef<std::int64_t>> seen;
     for (int i = 0; i < count; ++i)
-      seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::look>(made));
+      seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::inspect>(made));
     for (const auto& each : get(seen)) expect(each == bytes, "the bytes of a tensor");
   };
   give(receivers);
