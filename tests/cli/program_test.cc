@@ -409,9 +409,9 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
   EXPECT_THAT(refused.err, HasSubstr("operator.key"));
   EXPECT_THAT(refused.err, HasSubstr("driver token 'wheel'"));
   EXPECT_THAT(refused.err, HasSubstr("--expose-head-keys"));
-  auto asked = join;
-  asked.push_back("--expose-head-keys");
-  EXPECT_EQ(mobula(asked).code, 0);
+  auto allowed = join;
+  allowed.push_back("--expose-head-keys");
+  EXPECT_EQ(mobula(allowed).code, 0);
 }
 
 TEST_F(ProgramTest, HeadWithTokens_RefusesItsWorker) {
