@@ -1,10 +1,11 @@
 #include "cli/output/table_columns.h"
-#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+
+#include "base/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include <map>
 #include <string>
 
+#include "base/json_writer.h"
 #include "client/console/call_options.h"
 #include "client/console/program_table.h"
 #include "client/console/request_reader.h"
@@ -20,7 +21,6 @@
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
 #include "mobula/get.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

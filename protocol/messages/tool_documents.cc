@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
+#include "base/json_writer.h"
 #include "base/model/error_record.h"
 #include "protocol/codec/codec.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal {
 namespace {
@@ -59,7 +59,7 @@ std::string member_text(const Json& item, const std::string& path) {
     at = &*found;
     from = dot + 1;
   }
-  return at->is_string() ? at->get<std::string>() : at->dump();
+  return at->is_string() ? at->get<std::string>() : json_text(*at);
 }
 
 // An id may be shortened to a prefix of at least four digits, as in every command.

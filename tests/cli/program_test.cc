@@ -172,6 +172,12 @@ TEST_F(ProgramTest, WrongUse_ExitsWithTwo) {
   expect_one_line(outcome, "--num-cpus");
 }
 
+// A filter of bytes that are not UTF-8 travels with U+FFFD in their place.
+TEST_F(ProgramTest, FilterIsNoUtf8_ReachesHead) {
+  const auto events = mobula({"events", "--kind", "NODE_\xff"});
+  EXPECT_EQ(events.code, 3) << events.err;
+}
+
 TEST_F(ProgramTest, NoListenerAtAddress_ExitsWithThree) {
   const auto outcome = mobula({"status", "--address", "127.0.0.1:1"});
   EXPECT_EQ(outcome.code, 3);
