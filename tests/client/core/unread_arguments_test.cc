@@ -122,7 +122,7 @@ TEST_F(UnreadArguments, Cancelled_CallEnds) {
   const TaskId reader = consume(result(maker), 0);
   reply_unread(result(maker));
   step(CancelObject{result(reader), false, true});
-  EXPECT_EQ(error(result(reader)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(reader)).kind, ErrorKind::task_cancelled);
 }
 
 TEST_F(UnreadArguments, CallOfActor_LaterCallsWaitBehindIt) {

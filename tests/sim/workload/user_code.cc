@@ -441,7 +441,7 @@ bool Thread::put(const Step& step) {
   ++puts_;
   if (made.failure) {
     process_.outside().checkers().store_refused(process_, *made.failure);
-    fail(ErrorKind::store_full, made.failure->text);
+    fail(ErrorKind::object_store_full, made.failure->text);
     return true;
   }
   process_.outside().checkers().made(object, expected_put(step));
@@ -496,7 +496,7 @@ void Thread::store_result() {
     process_.reserved().erase(space);
     const bool there = made.failure && made.failure->code == ErrorCode::already_exists;
     if (made.failure && !there) {
-      fail(ErrorKind::store_full, made.failure->text);
+      fail(ErrorKind::object_store_full, made.failure->text);
       stage_ = Stage::storing;
       return;
     }
