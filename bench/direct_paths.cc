@@ -228,7 +228,7 @@ class Receiver {
       });
       return ticket;
     }
-    const auto answer = ask(path, id, size, false);
+    const auto answer = send_request(path, id, size, false);
     BlobReader from(answer.bytes);
     spent = static_cast<double>(from.number()) / 1e9;
     const auto ticket = from.raw(from.left());
@@ -236,11 +236,11 @@ class Receiver {
   }
 
   void release(Path path, TransferId id) {
-    if (path != Path::inproc) return void(ask(path, id, 0, true));
+    if (path != Path::inproc) return void(send_request(path, id, 0, true));
     wait([&](const std::function<void()>& done) { end_.inproc->release(id, done); });
   }
 
-  LocalFrame ask(Path path, TransferId id, std::uint64_t size, bool release) {
+  LocalFrame send_request(Path path, TransferId id, std::uint64_t size, bool release) {
     BlobWriter to;
     to.byte(static_cast<std::uint8_t>(path)).id(id).id(end_.process).number(epoch_).number(size);
     to.byte(release ? 1 : 0).raw(end_.shm->endpoint());
@@ -314,8 +314,8 @@ double socket_loop(std::uint64_t size, std::uint64_t piece, bool far) {
     while (got < size + 8 * mib) {
       if (got >= 8 * mib && began == Time()) began = monotonic_now();
       const std::uint64_t at = far ? got % memory.size() : 0;
-      const std::uint64_t room = std::min<std::uint64_t>(piece, memory.size() - at);
-      const ssize_t count = ::recv(in, memory.data() + at, room, 0);
+      const std::uint64_t space = std::min<std::uint64_t>(piece, memory.size() - at);
+      const ssize_t count = ::recv(in, memory.data() + at, space, 0);
       if (count <= 0) break;
       got += static_cast<std::uint64_t>(count);
     }

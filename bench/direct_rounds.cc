@@ -24,7 +24,7 @@ class Maker {
     if (known != made_.end()) return known->second;
     return made_.emplace(count, Tensor::zeros({count})).first->second;
   }
-  std::int64_t look(const Tensor& tensor) { return tensor.bytes() / 4; }
+  std::int64_t inspect(const Tensor& tensor) { return tensor.bytes() / 4; }
   std::int64_t copy(const Tensor& tensor) { return tensor.clone().bytes() / 4; }
 
  private:
@@ -71,22 +71,22 @@ int main(int argc, char** argv) {
        {std::int64_t{2}, std::int64_t{16384}, std::int64_t{1'000'000}, std::int64_t{1} << 24}) {
     const std::string name = std::to_string(count * 4);
     print("direct_" + name, measure(seconds, 1, [&] {
-            mobula::get(user.call<&Maker::look>(made(count, Transport::shm)));
+            mobula::get(user.call<&Maker::inspect>(made(count, Transport::shm)));
           }));
     print("copied_" + name, measure(seconds, 1, [&] {
             mobula::get(user.call<&Maker::copy>(made(count, Transport::shm)));
           }));
     print("same_actor_" + name, measure(seconds, 1, [&] {
-            mobula::get(maker.call<&Maker::look>(made(count, Transport::shm)));
+            mobula::get(maker.call<&Maker::inspect>(made(count, Transport::shm)));
           }));
     print("by_store_" + name, measure(seconds, 1, [&] {
-            mobula::get(user.call<&Maker::look>(made(count, Transport::object_store)));
+            mobula::get(user.call<&Maker::inspect>(made(count, Transport::object_store)));
           }));
     if (count > 1'000'000) continue;
     print("pipelined_" + name, measure(seconds, 20, [&] {
             std::vector<mobula::ObjectRef<std::int64_t>> seen;
             for (int i = 0; i < 20; ++i)
-              seen.push_back(user.call<&Maker::look>(made(count, Transport::shm)));
+              seen.push_back(user.call<&Maker::inspect>(made(count, Transport::shm)));
             mobula::get(seen);
           }));
   }

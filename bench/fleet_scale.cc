@@ -64,12 +64,12 @@ class Head {
   }
 
   std::string planner_state() {
-    head::ReceivedFromTool asked;
-    asked.link = 1'000'000;
-    asked.principal = Principal{Role::operator_, "tool", {}};
-    asked.request.request = 1;
-    asked.request.verb = "planner_state";
-    return step(std::move(asked));
+    head::ReceivedFromTool query;
+    query.link = 1'000'000;
+    query.principal = Principal{Role::operator_, "tool", {}};
+    query.request.request = 1;
+    query.request.verb = "planner_state";
+    return step(std::move(query));
   }
 
  private:

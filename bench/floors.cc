@@ -138,9 +138,9 @@ Floor futex_round_trip(int here, int there) {
   {
     const Pinned bound(here);
     microseconds = microseconds_per_turn(9, 2'000, [&] {
-      const std::uint32_t asked = word->load(std::memory_order_relaxed) + 1;
-      say(asked);
-      while (word->load(std::memory_order_acquire) == asked) wait_while(asked);
+      const std::uint32_t sent = word->load(std::memory_order_relaxed) + 1;
+      say(sent);
+      while (word->load(std::memory_order_acquire) == sent) wait_while(sent);
     });
   }
   say(last);

@@ -132,7 +132,7 @@ class Bench {
       create(idle + i);
       from_agent("a process ends", home(0), ProcessEnded{ProcessId::of(3'000'000), {}});
       kill(idle + i);
-      ask_for_deadline();
+      request_deadline();
     }
     const auto figures = measured_.figures();
     return {figures.at("create").median, figures.at("kill").median,
@@ -178,11 +178,11 @@ class Bench {
     outcome.slots = started_.size();
     for (int round = 0; round < rounds_ && !started_.empty(); ++round) {
       one_slot_again();
-      ask_for_deadline();
+      request_deadline();
       demand("a demand that is refused", static_cast<int>(random_.below(classes)),
              tasks / classes + 1);
     }
-    for (int i = 0; i < 10; ++i) ask_tools();
+    for (int i = 0; i < 10; ++i) send_tool_queries();
     leave();
     outcome.resident_mib = resident_mib() - resident_before;
     const double heap = heap_mib();
@@ -418,14 +418,14 @@ class Bench {
     stop_slots("a slot is gone, and grants");
   }
 
-  void ask_for_deadline() {
+  void request_deadline() {
     const double began = thread_cpu_us();
     MOBULA_CHECK(core_->next_deadline().has_value(), "nodes may fall silent");
     measured_.add("the next deadline", thread_cpu_us() - began);
   }
 
-  void ask_tools() {
-    const auto ask = [this](const char* what, const char* verb, const char* kind) {
+  void send_tool_queries() {
+    const auto measure_query = [this](const char* what, const char* verb, const char* kind) {
       ReceivedFromTool said;
       said.link = 1'000'000;
       said.principal = Principal{Role::observer, "tool", {}};
@@ -434,10 +434,10 @@ class Bench {
       said.request.kind = kind;
       step(what, std::move(said));
     };
-    ask("status is requested", "status", "");
-    ask("nodes are listed", "list", "nodes");
-    ask("leases are listed", "list", "leases");
-    ask("events are listed", "list", "events");
+    measure_query("status is requested", "status", "");
+    measure_query("nodes are listed", "list", "nodes");
+    measure_query("leases are listed", "list", "leases");
+    measure_query("events are listed", "list", "events");
   }
 
   void leave() {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "bench/profile.h"
 #include "bench/suite.h"
 
@@ -59,9 +60,10 @@ int run_profile(int calls, bool as_json) {
                      {"p90_us", row.p90_us},
                      {"count", row.calls}});
   }
-  std::printf(
-      "%s\n",
-      Json{{"apiVersion", "mobula/v1"}, {"kind", "Profile"}, {"items", items}}.dump(2).c_str());
+  std::printf("%s\n",
+              internal::json_text(
+                  Json{{"apiVersion", "mobula/v1"}, {"kind", "Profile"}, {"items", items}}, 2)
+                  .c_str());
   return 0;
 }
 
@@ -159,7 +161,7 @@ int run(int argc, char** argv) {
                            {"kind", "Benchmarks"},
                            {"items", figures.items},
                            {"warnings", figures.warnings}};
-    std::printf("%s\n", document.dump(2).c_str());
+    std::printf("%s\n", internal::json_text(document, 2).c_str());
   }
   return figures.exit;
 }

@@ -41,12 +41,12 @@ class Cluster {
   }
 
   std::string scrape() {
-    ReceivedFromTool asked;
-    asked.link = 1'000'000;
-    asked.principal = Principal{Role::operator_, "tool", {}};
-    asked.request.request = 1;
-    asked.request.verb = "metrics";
-    return step(std::move(asked));
+    ReceivedFromTool query;
+    query.link = 1'000'000;
+    query.principal = Principal{Role::operator_, "tool", {}};
+    query.request.request = 1;
+    query.request.verb = "metrics";
+    return step(std::move(query));
   }
 
  private:

@@ -43,8 +43,8 @@ Case draw(std::uint64_t seed, bool in_use) {
     made.machines.push_back(draw_machine(random, in_use));
   }
   for (auto left = random.between(2, 6); left > 0; --left) {
-    const Ask ask{static_cast<int>(random.between(0, 4)) * 5, draw_gpus(random)};
-    if (ask.cpus + ask.gpus > 0) made.asks.push_back(ask);
+    const Shape amounts{static_cast<int>(random.between(0, 4)) * 5, draw_gpus(random)};
+    if (amounts.cpus + amounts.gpus > 0) made.shapes.push_back(amounts);
   }
   made.strategy = static_cast<GroupStrategy>(random.below(4));
   return made;
@@ -69,39 +69,40 @@ bool take_whole(Machine& machine, int gpus) {
 }
 
 // Visits every way to give `ask` devices of the machine, with equal devices counted once.
-void each_way(const Machine& machine, const Ask& ask,
+void each_way(const Machine& machine, const Shape& amounts,
               const std::function<void(const Machine&)>& visit) {
-  if (ask.cpus > machine.cpus) return;
+  if (amounts.cpus > machine.cpus) return;
   Machine after = machine;
-  after.cpus -= ask.cpus;
-  if (ask.gpus == 0) return visit(after);
-  if (ask.gpus >= one) {
-    if (take_whole(after, ask.gpus)) visit(after);
+  after.cpus -= amounts.cpus;
+  if (amounts.gpus == 0) return visit(after);
+  if (amounts.gpus >= one) {
+    if (take_whole(after, amounts.gpus)) visit(after);
     return;
   }
   std::set<int> tried;
   for (std::size_t i = 0; i < machine.devices.size(); ++i) {
-    if (machine.devices[i] < ask.gpus || !tried.insert(machine.devices[i]).second) continue;
-    after.devices[i] -= ask.gpus;
+    if (machine.devices[i] < amounts.gpus || !tried.insert(machine.devices[i]).second) continue;
+    after.devices[i] -= amounts.gpus;
     visit(after);
-    after.devices[i] += ask.gpus;
+    after.devices[i] += amounts.gpus;
   }
 }
 
 // Ray's allocator: the first fully free devices for whole devices, and for a fraction the device
 // with the smallest remainder, the first of equals.
-std::optional<Machine> take_as_ray(const Machine& machine, const Ask& ask) {
-  if (ask.cpus > machine.cpus) return std::nullopt;
+std::optional<Machine> take_as_ray(const Machine& machine, const Shape& amounts) {
+  if (amounts.cpus > machine.cpus) return std::nullopt;
   Machine after = machine;
-  after.cpus -= ask.cpus;
-  if (ask.gpus >= one) return take_whole(after, ask.gpus) ? std::optional(after) : std::nullopt;
-  if (ask.gpus == 0) return after;
+  after.cpus -= amounts.cpus;
+  if (amounts.gpus >= one)
+    return take_whole(after, amounts.gpus) ? std::optional(after) : std::nullopt;
+  if (amounts.gpus == 0) return after;
   int* best = nullptr;
   for (auto& device : after.devices) {
-    if (device >= ask.gpus && (best == nullptr || device < *best)) best = &device;
+    if (device >= amounts.gpus && (best == nullptr || device < *best)) best = &device;
   }
   if (best == nullptr) return std::nullopt;
-  *best -= ask.gpus;
+  *best -= amounts.gpus;
   return after;
 }
 
@@ -128,16 +129,16 @@ class Tried {
   }
 
   // Returns the tenths of devices held by the requests that were placed.
-  int place(const std::vector<Ask>& asks) {
+  int place(const std::vector<Shape>& shapes) {
     int held = 0;
-    for (std::size_t i = 0; i < asks.size(); ++i) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
       DemandClass demand;
       demand.id = ClassId::of(i + 1);
       demand.job = JobId::of(1);
       demand.program = ProgramId::of(1);
-      demand.request = request_of(asks[i]);
+      demand.request = request_of(shapes[i]);
       scheduler_.set_demand({ProcessId::of(i + 1), demand, 1, now, {}});
-      if (!plan().grants.empty()) held += asks[i].gpus;
+      if (!plan().grants.empty()) held += shapes[i].gpus;
     }
     return held;
   }
@@ -148,7 +149,7 @@ class Tried {
     spec.job = JobId::of(1);
     spec.program = ProgramId::of(1);
     spec.strategy = drawn.strategy;
-    for (const auto& ask : drawn.asks) spec.bundles.push_back(request_of(ask));
+    for (const auto& amounts : drawn.shapes) spec.bundles.push_back(request_of(amounts));
     scheduler_.add_group(spec, {});
     plan();
     return scheduler_.groups().find(spec.id)->complete();
@@ -160,10 +161,10 @@ class Tried {
   static Quantity tenths(int count) {
     return Quantity::from_units(count * Quantity::units_per_one / one);
   }
-  static Request request_of(const Ask& ask) {
+  static Request request_of(const Shape& amounts) {
     Request request;
-    request.resources.set("CPU", tenths(ask.cpus));
-    request.resources.set("GPU", tenths(ask.gpus));
+    request.resources.set("CPU", tenths(amounts.cpus));
+    request.resources.set("GPU", tenths(amounts.gpus));
     return request;
   }
   void book_what_is_used(NodeId node, const Machine& machine) {
@@ -196,23 +197,23 @@ class Tried {
 
 // ---- the optimum -------------------------------------------------------------------------------
 
-int most_from(std::vector<Machine>& machines, const std::vector<Ask>& asks, std::size_t from) {
-  if (from == asks.size()) return 0;
-  int most = most_from(machines, asks, from + 1);
+int most_from(std::vector<Machine>& machines, const std::vector<Shape>& shapes, std::size_t from) {
+  if (from == shapes.size()) return 0;
+  int most = most_from(machines, shapes, from + 1);
   for (auto& machine : machines) {
     const Machine before = machine;
-    each_way(before, asks[from], [&](const Machine& after) {
+    each_way(before, shapes[from], [&](const Machine& after) {
       machine = after;
-      most = std::max(most, asks[from].gpus + most_from(machines, asks, from + 1));
+      most = std::max(most, shapes[from].gpus + most_from(machines, shapes, from + 1));
     });
     machine = before;
   }
   return most;
 }
 
-bool places_from(std::vector<Machine>& machines, const Case& drawn, std::size_t from,
-                 std::set<std::size_t>& taken) {
-  if (from == drawn.asks.size()) return true;
+bool fits_from(std::vector<Machine>& machines, const Case& drawn, std::size_t from,
+               std::set<std::size_t>& taken) {
+  if (from == drawn.shapes.size()) return true;
   const bool apart = drawn.strategy == GroupStrategy::strict_spread;
   const bool together = drawn.strategy == GroupStrategy::strict_pack;
   for (std::size_t i = 0; i < machines.size(); ++i) {
@@ -221,10 +222,10 @@ bool places_from(std::vector<Machine>& machines, const Case& drawn, std::size_t 
     const Machine before = machines[i];
     const bool fresh = taken.insert(i).second;
     bool found = false;
-    each_way(before, drawn.asks[from], [&](const Machine& after) {
+    each_way(before, drawn.shapes[from], [&](const Machine& after) {
       if (found) return;
       machines[i] = after;
-      found = places_from(machines, drawn, from + 1, taken);
+      found = fits_from(machines, drawn, from + 1, taken);
     });
     machines[i] = before;
     if (found) return true;
@@ -237,30 +238,30 @@ bool places_from(std::vector<Machine>& machines, const Case& drawn, std::size_t 
 
 // Sum, over the resources, of the fraction of the free amount that is left. Negative if the request
 // does not fit. The highest score wins.
-double spare(const Machine& machine, const Ask& ask) {
+double spare(const Machine& machine, const Shape& amounts) {
   double score = 0;
-  for (const auto& [asked, left] :
-       {std::pair(ask.cpus, machine.cpus), std::pair(ask.gpus, free_devices(machine))}) {
-    if (asked == 0) continue;
-    if (asked > left) return -1;
-    score += static_cast<double>(left - asked) / left;
+  for (const auto& [needed, left] :
+       {std::pair(amounts.cpus, machine.cpus), std::pair(amounts.gpus, free_devices(machine))}) {
+    if (needed == 0) continue;
+    if (needed > left) return -1;
+    score += static_cast<double>(left - needed) / left;
   }
   return score;
 }
 
-std::optional<std::size_t> best_machine(const std::vector<Machine>& machines, const Ask& ask,
+std::optional<std::size_t> best_machine(const std::vector<Machine>& machines, const Shape& amounts,
                                         const std::set<std::size_t>& among) {
   std::optional<std::size_t> best;
   for (const auto i : among) {
-    const double score = spare(machines[i], ask);
-    if (score >= 0 && (!best || score > spare(machines[*best], ask))) best = i;
+    const double score = spare(machines[i], amounts);
+    if (score >= 0 && (!best || score > spare(machines[*best], amounts))) best = i;
   }
   return best;
 }
 
-void take_sums(Machine& machine, const Ask& ask) {
-  machine.cpus -= ask.cpus;
-  int left = ask.gpus;
+void take_sums(Machine& machine, const Shape& amounts) {
+  machine.cpus -= amounts.cpus;
+  int left = amounts.gpus;
   for (auto& device : machine.devices) {
     const int taken = std::min(device, left);
     device -= taken;
@@ -273,38 +274,39 @@ std::optional<std::vector<std::size_t>> choose_as_ray(const Case& drawn) {
   auto machines = drawn.machines;
   std::set<std::size_t> fresh;
   for (std::size_t i = 0; i < machines.size(); ++i) fresh.insert(i);
-  std::vector<std::size_t> order(drawn.asks.size()), chosen(drawn.asks.size());
+  std::vector<std::size_t> order(drawn.shapes.size()), chosen(drawn.shapes.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    return std::pair(drawn.asks[a].gpus, drawn.asks[a].cpus) >
-           std::pair(drawn.asks[b].gpus, drawn.asks[b].cpus);
+    return std::pair(drawn.shapes[a].gpus, drawn.shapes[a].cpus) >
+           std::pair(drawn.shapes[b].gpus, drawn.shapes[b].cpus);
   });
   if (drawn.strategy == GroupStrategy::strict_pack) {
-    Ask sum;
-    for (const auto& ask : drawn.asks) sum = {sum.cpus + ask.cpus, sum.gpus + ask.gpus};
+    Shape sum;
+    for (const auto& amounts : drawn.shapes)
+      sum = {sum.cpus + amounts.cpus, sum.gpus + amounts.gpus};
     const auto best = best_machine(machines, sum, fresh);
     if (!best) return std::nullopt;
     std::ranges::fill(chosen, *best);
     return chosen;
   }
   std::set<std::size_t> selected;
-  std::vector<bool> done(drawn.asks.size());
+  std::vector<bool> done(drawn.shapes.size());
   for (const auto bundle : order) {
     if (done[bundle]) continue;
-    auto best = best_machine(machines, drawn.asks[bundle], fresh);
+    auto best = best_machine(machines, drawn.shapes[bundle], fresh);
     if (!best && drawn.strategy == GroupStrategy::spread) {
-      best = best_machine(machines, drawn.asks[bundle], selected);
+      best = best_machine(machines, drawn.shapes[bundle], selected);
     }
     if (!best) return std::nullopt;
     const auto put = [&](std::size_t which) {
-      take_sums(machines[*best], drawn.asks[which]);
+      take_sums(machines[*best], drawn.shapes[which]);
       chosen[which] = *best;
       done[which] = true;
     };
     put(bundle);
     if (drawn.strategy == GroupStrategy::pack) {
       for (const auto other : order) {
-        if (!done[other] && spare(machines[*best], drawn.asks[other]) >= 0) put(other);
+        if (!done[other] && spare(machines[*best], drawn.shapes[other]) >= 0) put(other);
       }
     }
     fresh.erase(*best);
@@ -318,33 +320,33 @@ std::optional<std::vector<std::size_t>> choose_as_ray(const Case& drawn) {
 Case draw_requests(std::uint64_t seed) { return draw(seed, false); }
 Case draw_group(std::uint64_t seed) { return draw(seed, true); }
 
-int in_use_by_scheduler(const Case& drawn) { return Tried(drawn).place(drawn.asks); }
+int in_use_by_scheduler(const Case& drawn) { return Tried(drawn).place(drawn.shapes); }
 
 // Ray's hybrid policy: fills machines one after the other up to half, then balances them. Work
 // without devices avoids machines with devices while possible.
 int in_use_by_ray(const Case& drawn) {
   auto machines = drawn.machines;
   int used = 0;
-  for (const auto& ask : drawn.asks) {
+  for (const auto& amounts : drawn.shapes) {
     using Rank = std::tuple<bool, double, std::size_t>;
     std::optional<Rank> best;
     for (std::size_t i = 0; i < machines.size(); ++i) {
-      if (!take_as_ray(machines[i], ask)) continue;
+      if (!take_as_ray(machines[i], amounts)) continue;
       const double part = 1 - static_cast<double>(machines[i].cpus) / drawn.machines[i].cpus;
-      const Rank rank{ask.gpus == 0 && !machines[i].devices.empty(), part < 0.5 ? 0 : part, i};
+      const Rank rank{amounts.gpus == 0 && !machines[i].devices.empty(), part < 0.5 ? 0 : part, i};
       best = best ? std::min(*best, rank) : rank;
     }
     if (!best) continue;
     auto& machine = machines[std::get<2>(*best)];
-    machine = *take_as_ray(machine, ask);
-    used += ask.gpus;
+    machine = *take_as_ray(machine, amounts);
+    used += amounts.gpus;
   }
   return used;
 }
 
 int most_in_use(const Case& drawn) {
   auto machines = drawn.machines;
-  return most_from(machines, drawn.asks, 0);
+  return most_from(machines, drawn.shapes, 0);
 }
 
 bool placed_by_scheduler(const Case& drawn) { return Tried(drawn).place_group(drawn); }
@@ -354,8 +356,8 @@ bool placed_by_ray(const Case& drawn) {
   const auto chosen = choose_as_ray(drawn);
   if (!chosen) return false;
   auto machines = drawn.machines;
-  for (std::size_t i = 0; i < drawn.asks.size(); ++i) {
-    const auto after = take_as_ray(machines[(*chosen)[i]], drawn.asks[i]);
+  for (std::size_t i = 0; i < drawn.shapes.size(); ++i) {
+    const auto after = take_as_ray(machines[(*chosen)[i]], drawn.shapes[i]);
     if (!after) return false;
     machines[(*chosen)[i]] = *after;
   }
@@ -365,7 +367,7 @@ bool placed_by_ray(const Case& drawn) {
 bool can_be_placed(const Case& drawn) {
   auto machines = drawn.machines;
   std::set<std::size_t> taken;
-  return places_from(machines, drawn, 0, taken);
+  return fits_from(machines, drawn, 0, taken);
 }
 
 namespace {

@@ -15,7 +15,7 @@
 namespace mobula::internal::packing {
 
 // Tenths of devices and of CPUs.
-struct Ask {
+struct Shape {
   int cpus = 0;
   int gpus = 0;
 };
@@ -27,7 +27,7 @@ struct Machine {
 
 struct Case {
   std::vector<Machine> machines;
-  std::vector<Ask> asks;  // requests in order, or the bundles of a group
+  std::vector<Shape> shapes;  // requests in order, or the bundles of a group
   GroupStrategy strategy = GroupStrategy::pack;
 };
 

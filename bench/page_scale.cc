@@ -46,7 +46,7 @@ class Cluster {
     MOBULA_CHECK(running_ == actors, "every actor runs");
   }
 
-  void ask(const std::string& user, ToolRequest request, const ReplyCallback& callback) {
+  void send_query(const std::string& user, ToolRequest request, const ReplyCallback& callback) {
     ReceivedFromTool event;
     event.link = ++last_link_;
     event.principal = Principal{Role::observer, "page", {}};
@@ -141,10 +141,10 @@ class Cluster {
 
   // The only process that answers is the driver.
   void answer_query(Agent& agent, const ToProcess& query) {
-    const auto* asked = std::get_if<TasksRequest>(&query.message);
-    if (asked == nullptr) return;
+    const auto* tasks_request = std::get_if<TasksRequest>(&query.message);
+    if (tasks_request == nullptr) return;
     TasksReply reply;
-    reply.request = asked->request;
+    reply.request = tasks_request->request;
     from_agent(agent, FromProcess{query.process, Principal{Role::driver, "user", job()},
                                   std::move(reply)});
   }
@@ -244,7 +244,7 @@ void serve(int nodes, int actors, int seconds) {
   callbacks.serving = [] { return true; };
   callbacks.state = [&](const std::string& user, const std::string&, ToolRequest request,
                         const HttpCallbacks::ReplyCallback& callback) {
-    cluster.ask(user, std::move(request), callback);
+    cluster.send_query(user, std::move(request), callback);
   };
   const auto http = HttpService::start(*loop, std::move(options), std::move(callbacks)).value();
   fmt::print("http://{}/#{} {}\n", http->address(), to_text(token), ::getpid());

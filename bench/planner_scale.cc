@@ -125,15 +125,15 @@ Measured measure(const ClusterState& state, std::int64_t nodes) {
 }
 
 void print_row(std::int64_t nodes) {
-  auto roomy = cluster(nodes, false);
-  add_demand(roomy, 1);
+  auto with_capacity = cluster(nodes, false);
+  add_demand(with_capacity, 1);
   auto full = cluster(nodes, true);
   add_demand(full, std::max<std::int64_t>(1, nodes / 50));
-  const auto room = measure(roomy, nodes);
+  const auto spare = measure(with_capacity, nodes);
   const auto busy = measure(full, nodes);
   const auto idle = measure(cluster(nodes, false), nodes);
-  fmt::print("{:>6} {:>10.1f} {:>8} {:>10.1f} {:>8} {:>8} {:>10.1f} {:>8}\n", nodes, room.ms,
-             room.launched, busy.ms, busy.launched, busy.unserved, idle.ms, idle.ended);
+  fmt::print("{:>6} {:>10.1f} {:>8} {:>10.1f} {:>8} {:>8} {:>10.1f} {:>8}\n", nodes, spare.ms,
+             spare.launched, busy.ms, busy.launched, busy.unserved, idle.ms, idle.ended);
   std::fflush(stdout);
 }
 

@@ -46,7 +46,7 @@ NodeShape node_of_eight() {
   return shape;
 }
 
-Request asking(double gpus, double cpus) {
+Request request_for(double gpus, double cpus) {
   Request request;
   request.resources.set("GPU", Quantity::from_units(static_cast<std::int64_t>(gpus * 10'000)));
   request.resources.set("CPU", Quantity::from_units(static_cast<std::int64_t>(cpus * 10'000)));
@@ -70,7 +70,7 @@ class Cluster {
   }
 
   // Job 0 requests a whole node once, at `at`.
-  void ask_for_a_node(Duration at) { large_at_ = start + at; }
+  void request_node_at(Duration at) { large_at_ = start + at; }
   Duration large_waited() const { return large_waited_; }
 
   void run(Duration span, Duration measured_from) {
@@ -79,7 +79,7 @@ class Cluster {
       for (std::size_t i = 0; i < jobs_.size(); ++i) {
         if (now_ == start + jobs_[i].joins) want(i, jobs_[i].request, 1000);
       }
-      if (large_at_ && now_ == *large_at_) want(0, asking(8, 8), 1, 100);
+      if (large_at_ && now_ == *large_at_) want(0, request_for(8, 8), 1, 100);
       end_tasks();
       plan();
       if (now_ - start < measured_from) continue;
@@ -180,17 +180,18 @@ void measure(const std::string& what, const std::vector<Greedy>& jobs) {
 
 void measure_all() {
   fmt::print("4 nodes of 8 GPUs and 64 CPUs, 100 s after 20 s, shares of the dominant resource\n");
-  measure("two alike, one 10 s later", {{"a", asking(1, 1)}, {"b", asking(1, 1), 1, 10s}});
-  measure("GPUs against CPUs", {{"gpus", asking(1, 1)}, {"cpus", asking(0, 2)}});
+  measure("two alike, one 10 s later",
+          {{"a", request_for(1, 1)}, {"b", request_for(1, 1), 1, 10s}});
+  measure("GPUs against CPUs", {{"gpus", request_for(1, 1)}, {"cpus", request_for(0, 2)}});
   measure("quarters against pairs",
-          {{"quarters", asking(0.25, 1)}, {"pairs", asking(2, 1), 1, 10s}});
-  measure("weights 1 and 3", {{"a", asking(1, 1)}, {"b", asking(1, 1), 3, 10s}});
-  measure("four, long and short tasks", {{"a", asking(1, 1), 1, {}, 2s},
-                                         {"b", asking(1, 1), 1, 5s, 100ms},
-                                         {"c", asking(0.5, 1), 1, 10s, 500ms},
-                                         {"d", asking(2, 4), 1, 15s, 1s}});
-  Cluster stream(1, {{"a", asking(0, 1)}, {"small", asking(0.5, 1)}});
-  stream.ask_for_a_node(30s);
+          {{"quarters", request_for(0.25, 1)}, {"pairs", request_for(2, 1), 1, 10s}});
+  measure("weights 1 and 3", {{"a", request_for(1, 1)}, {"b", request_for(1, 1), 3, 10s}});
+  measure("four, long and short tasks", {{"a", request_for(1, 1), 1, {}, 2s},
+                                         {"b", request_for(1, 1), 1, 5s, 100ms},
+                                         {"c", request_for(0.5, 1), 1, 10s, 500ms},
+                                         {"d", request_for(2, 4), 1, 15s, 1s}});
+  Cluster stream(1, {{"a", request_for(0, 1)}, {"small", request_for(0.5, 1)}});
+  stream.request_node_at(30s);
   stream.run(120s, 20s);
   fmt::print("a request for 8 GPUs next to a stream of halves waited {:.2f} s\n",
              std::chrono::duration<double>(stream.large_waited()).count());

@@ -17,7 +17,7 @@ namespace mobula::bench {
 namespace {
 
 // How the reader uses a tensor: only its size, or a copy of all bytes.
-enum class Use : std::uint8_t { look, copy };
+enum class Use : std::uint8_t { inspect, copy };
 
 class Maker {
  public:
@@ -28,7 +28,7 @@ class Maker {
     if (tensor.bytes() != bytes) tensor = Tensor::zeros({bytes}, DType::uint8);
     return tensor;
   }
-  std::int64_t look(const Tensor& tensor) { return tensor.bytes(); }
+  std::int64_t inspect(const Tensor& tensor) { return tensor.bytes(); }
   std::int64_t copy(const Tensor& tensor) {
     Tensor mine = tensor.clone();
     return mine.bytes();
@@ -45,8 +45,8 @@ void round_trip(const Handle& maker, const Handle& user, std::int64_t bytes, Tra
                 Use use) {
   const auto made =
       maker.method<&Maker::make>().options({.tensor_transport = transport}).remote(bytes);
-  const std::int64_t seen =
-      use == Use::look ? get(user.call<&Maker::look>(made)) : get(user.call<&Maker::copy>(made));
+  const std::int64_t seen = use == Use::inspect ? get(user.call<&Maker::inspect>(made))
+                                                : get(user.call<&Maker::copy>(made));
   expect(seen == bytes, "the bytes of a tensor");
 }
 
@@ -55,13 +55,19 @@ std::string text_of(std::int64_t bytes) {
   return bytes >= 1024 ? std::to_string(bytes >> 10) + " KiB" : std::to_string(bytes) + " B";
 }
 
-Figure rounds(const Pace& pace, const std::string& name, const std::string& key,
-              const Handle& maker, const Handle& user, std::int64_t bytes, Transport transport,
-              Use use) {
-  for (int i = 0; i < 3; ++i) round_trip(maker, user, bytes, transport, use);
-  return figure(name, key,
-                measure_rate(pace, 1, [&] { round_trip(maker, user, bytes, transport, use); }),
-                "1/s");
+// A benchmark of rounds: its name, its key, and the actors between which the tensors move.
+struct Rounds {
+  std::string name;
+  std::string key;
+  const Handle& maker;
+  const Handle& user;
+  std::int64_t bytes = 0;
+};
+
+Figure rounds(const Pace& pace, const Rounds& of, Transport transport, Use use) {
+  const auto trip = [&] { round_trip(of.maker, of.user, of.bytes, transport, use); };
+  for (int i = 0; i < 3; ++i) trip();
+  return figure(of.name, of.key, measure_rate(pace, 1, trip), "1/s");
 }
 
 Figure ratio(std::string name, std::string key, double value) {
@@ -80,25 +86,24 @@ Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t 
 
 // Rounds of one size, next to two ordinary calls with an inline argument from the first to the
 // second, and next to two calls that wait for each other. Returns the rounds per second.
-double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes,
-                    const std::string& name, const std::string& key, std::vector<Figure>& figures) {
+double beside_calls(const Pace& pace, const Rounds& of, std::vector<Figure>& figures) {
   enum { tensor, passed_on, apart };
-  const auto turns =
-      measure_in_turns(pace, {[&] { round_trip(maker, user, bytes, Transport::shm, Use::look); },
-                              [&] {
-                                const auto made = maker.call<&Maker::number>(bytes);
-                                expect(get(user.call<&Maker::number>(made)) == bytes, "a number");
-                              },
-                              [&] {
-                                expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number");
-                                expect(get(user.call<&Maker::number>(bytes)) == bytes, "a number");
-                              }});
-  const std::string suffix = "_" + std::to_string(bytes);
-  figures.push_back(figure(name, key + suffix, turns.rate(tensor), "1/s"));
+  const auto turns = measure_in_turns(
+      pace, {[&] { round_trip(of.maker, of.user, of.bytes, Transport::shm, Use::inspect); },
+             [&] {
+               const auto made = of.maker.call<&Maker::number>(of.bytes);
+               expect(get(of.user.call<&Maker::number>(made)) == of.bytes, "a number");
+             },
+             [&] {
+               expect(get(of.maker.call<&Maker::number>(of.bytes)) == of.bytes, "a number");
+               expect(get(of.user.call<&Maker::number>(of.bytes)) == of.bytes, "a number");
+             }});
+  const std::string suffix = "_" + std::to_string(of.bytes);
+  figures.push_back(figure(of.name, of.key + suffix, turns.rate(tensor), "1/s"));
   figures.push_back(ratio("time of that over a call whose argument is another's number",
-                          key + "_over_inline" + suffix, turns, tensor, passed_on));
+                          of.key + "_over_inline" + suffix, turns, tensor, passed_on));
   figures.push_back(ratio("time of that over two calls, each waited for",
-                          key + "_over_calls" + suffix, turns, tensor, apart));
+                          of.key + "_over_calls" + suffix, turns, tensor, apart));
   return turns.rate(tensor);
 }
 
@@ -109,8 +114,9 @@ void passed_to_its_maker(const Pace& pace, const Handle& maker, std::int64_t byt
       maker.method<&Maker::make>().options({.tensor_transport = Transport::shm}).remote(bytes);
   enum { tensor, number };
   const auto turns = measure_in_turns(
-      pace, {[&] { expect(get(maker.call<&Maker::look>(made)) == bytes, "the bytes of a tensor"); },
-             [&] { expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number"); }});
+      pace,
+      {[&] { expect(get(maker.call<&Maker::inspect>(made)) == bytes, "the bytes of a tensor"); },
+       [&] { expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number"); }});
   const std::string suffix = "_" + std::to_string(bytes);
   figures.push_back(figure("pass to its maker, " + text_of(bytes), "direct_own" + suffix,
                            turns.rate(tensor), "1/s"));
@@ -129,20 +135,23 @@ std::vector<Figure> within_a_node(const Pace& pace) {
   for (const std::int64_t bytes :
        {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
     const std::string size = text_of(bytes);
-    const double seen =
-        beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
-    beside_calls(pace, maker, maker, bytes, "make and use, same actor, " + size,
-                 "direct_same_actor", figures);
+    const double seen = beside_calls(
+        pace, {"make and use, shm, " + size, "direct_shm", maker, user, bytes}, figures);
+    beside_calls(pace,
+                 {"make and use, same actor, " + size, "direct_same_actor", maker, maker, bytes},
+                 figures);
     passed_to_its_maker(pace, maker, bytes, figures);
     if (bytes < 1 << 20) continue;
-    auto copied = rounds(pace, "make, use and copy, shm, " + size,
-                         "direct_shm_copied_" + std::to_string(bytes), maker, user, bytes,
+    auto copied = rounds(pace,
+                         {"make, use and copy, shm, " + size,
+                          "direct_shm_copied_" + std::to_string(bytes), maker, user, bytes},
                          Transport::shm, Use::copy);
     put_beside(copied, memory, copied.mean * static_cast<double>(bytes) / 1e9, false);
     figures.push_back(copied);
-    const auto stored = rounds(pace, "make and use, object store, " + size,
-                               "direct_by_store_" + std::to_string(bytes), maker, user, bytes,
-                               Transport::object_store, Use::look);
+    const auto stored = rounds(pace,
+                               {"make and use, object store, " + size,
+                                "direct_by_store_" + std::to_string(bytes), maker, user, bytes},
+                               Transport::object_store, Use::inspect);
     figures.push_back(stored);
     figures.push_back(ratio("direct over the object store",
                             "direct_over_store_" + std::to_string(bytes), seen / stored.mean));
@@ -160,8 +169,10 @@ std::vector<Figure> between_nodes(const Pace& pace) {
   const auto maker = actor<Maker>.options(at(0)).remote();
   const auto user = actor<Maker>.options(at(1)).remote();
   const std::int64_t bytes = std::int64_t{64} << 20;
-  auto pulled = rounds(pace, "make and use, tcp, another node, " + text_of(bytes), "direct_tcp",
-                       maker, user, bytes, Transport::tcp, Use::look);
+  auto pulled = rounds(
+      pace,
+      {"make and use, tcp, another node, " + text_of(bytes), "direct_tcp", maker, user, bytes},
+      Transport::tcp, Use::inspect);
   put_beside(pulled, sealed, pulled.mean * static_cast<double>(bytes) / 1e9, false);
   return {pulled};
 }
@@ -215,7 +226,7 @@ std::vector<Figure> to_several_nodes(const Pace& pace) {
         maker.method<&Maker::make>().options({.tensor_transport = Transport::tcp}).remote(bytes);
     std::vector<ObjectRef<std::int64_t>> seen;
     for (int i = 0; i < count; ++i)
-      seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::look>(made));
+      seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::inspect>(made));
     for (const auto& each : get(seen)) expect(each == bytes, "the bytes of a tensor");
   };
   give(receivers);

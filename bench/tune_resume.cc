@@ -57,7 +57,7 @@ struct Shape {
   std::string searcher = "random";
   bool has_snapshots = true;
 
-  ExperimentLocation place() const { return {directory, "bench-resume"}; }
+  ExperimentLocation location() const { return {directory, "bench-resume"}; }
 };
 
 std::unique_ptr<ExperimentCore> make_core(const Shape& shape) {
@@ -175,12 +175,13 @@ class Driver {
 };
 
 void write(const Shape& shape) {
-  const auto place = shape.place();
+  const auto location = shape.location();
   const auto begin = Clock::now();
   const auto core = make_core(shape);
-  const StoredExperiment experiment{.name = place.name, .spec = "{}", .seed = 1, .metric = "loss"};
+  const StoredExperiment experiment{
+      .name = location.name, .spec = "{}", .seed = 1, .metric = "loss"};
   const auto log =
-      checked(ExperimentLog::create(place, experiment, {.keep_events = !shape.has_snapshots}));
+      checked(ExperimentLog::create(location, experiment, {.keep_events = !shape.has_snapshots}));
   SnapshotRule rule;
   if (!shape.has_snapshots) rule.events = INT64_MAX;
   if (!shape.has_snapshots) rule.busy = std::chrono::hours(1);
@@ -198,7 +199,7 @@ void write(const Shape& shape) {
   fmt::print("tune_core_memory {:.1f} MiB\n", resident_bytes() / (1 << 20));
   fmt::print("tune_core_peak_memory {:.1f} MiB\n", static_cast<double>(use.ru_maxrss) / 1024);
   fmt::print("tune_core_file {:.1f} MB\n",
-             static_cast<double>(std::filesystem::file_size(place.file())) / 1e6);
+             static_cast<double>(std::filesystem::file_size(location.file())) / 1e6);
   fmt::print("tune_core_state_before {} fingerprint\n", fingerprint(*core));
   std::fflush(stdout);
   ::_exit(0);  // as after SIGKILL: nothing is closed
@@ -207,7 +208,7 @@ void write(const Shape& shape) {
 void resume(const Shape& shape) {
   const auto begin = Clock::now();
   ResumeState stored;
-  const auto log = checked(ExperimentLog::resume(shape.place(), stored));
+  const auto log = checked(ExperimentLog::resume(shape.location(), stored));
   const double opened = ms_since(begin);
   const auto core = make_core(shape);
   ExperimentRecorder recorder(*core, *log, 0);
@@ -251,8 +252,8 @@ int main(int argc, char** argv) {
   if (argc > 3) shape.reports = std::atoll(argv[3]);
   if (argc > 4) shape.searcher = argv[4];
   if (argc > 5) shape.has_snapshots = std::string(argv[5]) != "all";
-  std::filesystem::remove_all(shape.place().directory());
+  std::filesystem::remove_all(shape.location().directory());
   in_process([&] { write(shape); });
   in_process([&] { resume(shape); });
-  std::filesystem::remove_all(shape.place().directory());
+  std::filesystem::remove_all(shape.location().directory());
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
@@ -60,7 +61,7 @@ Result<Json> HeadQuery::request_patiently(const std::string& verb, const std::st
 
 bool HeadQuery::changed() {
   const auto changes = request("changes");
-  const std::string now = changes ? changes->dump() : std::string();
+  const std::string now = changes ? json_text(*changes) : std::string();
   return now.empty() || std::exchange(seen_, now) != now;
 }
 

@@ -2,8 +2,8 @@
 // another type are quoted.
 #include <algorithm>
 
+#include "base/json_writer.h"
 #include "cli/output/output.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_writer.h"
 #include "base/quantity.h"
 #include "deploy/launch_position.h"
 #include "deploy/yaml_value.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::deploy {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "protocol/codec/json_writer.h"
+#include "base/json_writer.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::deploy {

@@ -3,7 +3,8 @@
 
 Reads the page's two tables and reports breaches as `file:line: text`: every include and every LINKS item that the
 first table does not allow, every cycle, and every broken link of the page. Also reports constructs in a pure core that
-depend on time, threads, chance, or addresses, and files and lines over the limits of docs/style.md. A raw string is
+depend on time, threads, chance, or addresses, calls of nlohmann's `dump` outside base/json_writer.h (tests are exempt),
+and files and lines over the limits of docs/style.md. A raw string is
 data: its lines may be longer. Prints only breaches. An aim below a limit is left to the reader of a change: warnings for
 416 files above an aim found no fault.
 Usage: check_layers.py [ROOT]. Exits 1 if there is a breach.
@@ -39,6 +40,10 @@ IMPURE = [
     (r'\b(?:map|set|multimap|multiset|Table)\s*<\s*(?:const\s+)?[\w:]+(?:\s*<[^<>]*>)?\s*(?:const\s*)?\*\s*[,>]',
      "a table keyed by pointers iterates in the order of addresses"),
 ]
+
+
+JSON_WRITER = "base/json_writer.h"
+JSON_TREES = ROOMS + ("bench", "examples", "include")  # tests print documents in messages
 
 
 class Page:
@@ -143,6 +148,8 @@ class Check:
             include = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
             if include:
                 self.include(f"{name}:{number}", folder, name, include[1], include[2])
+            if re.search(r'(?:\.|->)dump\s*\(', line) and name != JSON_WRITER and name.split("/")[0] in JSON_TREES:
+                self.breach(f"{name}:{number}", f"a call of dump, which throws for invalid UTF-8; use json_text of {JSON_WRITER}")
             if is_core(folder):
                 for pattern, reason in IMPURE:
                     if re.search(pattern, line):

@@ -6,9 +6,9 @@ plugins (mobula_…), iterators, generators, and promise types as in the standar
 source defines if they are missing (#ifndef). Functions of include/mobula/tune that make searchers, schedulers, and
 stoppers have the names of Ray's classes.
 
-In the directories of the library and the program, names contain no `ask`, `room`, or `look`, which had several
-meanings each, and `place` is only a verb of the scheduler or part of `in_place`. Public headers are exempt. In Tune,
-`ask` is the call of the ask-and-tell interface.
+In the directories of the library and the program, in tests, and in benchmarks, names contain no `ask`, `room`, or
+`look`, which had several meanings each, and `place` is only a verb of the scheduler or part of `in_place`. Public headers
+are exempt. In Tune, `ask` is the call of the ask-and-tell interface. In tests no other rule of this check applies.
 
 usage: check_names.py [--root DIR]
 """
@@ -24,10 +24,13 @@ TYPE = re.compile(r'[A-Z][A-Za-z0-9]*|mobula_\w+|(?:const_)?iterator|generator|p
 FUNCTION = re.compile(r'[a-z][a-z0-9_]*|operator.*|~.*')
 RAY_CLASS = re.compile(r'^MOBULA_API \w+Ptr ([A-Z]\w*)\(', re.M)
 MACRO = re.compile(r'^[ \t]*#[ \t]*define[ \t]+(\w+)', re.M)
+PLAIN = (*ROOMS, "bench", "tests")  # trees without words that have several meanings
 IDENTIFIER = re.compile(r'[A-Za-z_]\w*')
 PART = re.compile(r'[A-Z]?[a-z]+|[A-Z]+(?![a-z])')
 VAGUE = re.compile(r'ask(?:s|ed|er|ers|ing)?|rooms?|look(?:s|ed|er|ing)?|places?', re.I)
-VERBS = {"place", "place_from", "try_to_place"}  # of the scheduler and of the tables of the head
+VERBS = re.compile(r'place|place_from|place_group|try_to_place|Places[A-Z]\w*')  # of the scheduler and the tables of the head
+PLACERS = ("scheduler/", "head/core/", "tests/scheduler/", "tests/head/core/", "bench/packing")
+SEARCHERS = ("tune/", "tests/tune/", "bench/tune_")
 
 
 def is_vague(path, name):
@@ -36,10 +39,10 @@ def is_vague(path, name):
     vague = {word for word in words if VAGUE.fullmatch(word)}
     if any(pair == ("in", "place") for pair in zip(words, words[1:])):
         vague.discard("place")
-    if name in VERBS and path.startswith(("scheduler/", "head/core/")):
-        vague.discard("place")
-    if path.startswith("tune/"):
-        vague -= {"ask", "asked"}
+    if path.startswith(PLACERS) and VERBS.fullmatch(name):
+        vague -= {"place", "places"}
+    if path.startswith(SEARCHERS):
+        vague -= {"ask", "asked", "asks"}
     return bool(vague)
 
 
@@ -87,12 +90,13 @@ def main():
     root = parser.parse_args().root
     count = 0
     allowed = ray_classes(root)
-    for tree in TREES:
+    for tree in (*TREES, "tests"):
         for file in sorted((root / tree).rglob("*")):
             if file.suffix in (".h", ".cc") and file.is_file():
                 path = file.relative_to(root).as_posix()
                 source = file.read_text()
-                found = [*faults(path, source, allowed), *(vague_names(path, source) if tree in ROOMS else ())]
+                found = [*(faults(path, source, allowed) if tree in TREES else ()),
+                         *(vague_names(path, source) if tree in PLAIN else ())]
                 for line, text in found:
                     print(f"{path}:{line}: {text}; rename it")
                     count += 1

@@ -10,27 +10,19 @@
 #include "base/id.h"
 #include "base/model/payload.h"
 #include "base/model/principal.h"
+#include "mobula/detail/error_kind.h"
 
 namespace mobula::internal {
 
-// The public error type. Part of messages: append only.
-enum class ErrorKind : std::uint8_t {
-  task = 0,  // user code threw
-  cancelled = 1,
-  worker_crashed = 2,
-  out_of_memory = 3,
-  actor_died = 4,
-  actor_unavailable = 5,
-  object_lost = 6,
-  store_full = 7,
-  unschedulable = 8,
-  pending_limit = 9,
-  invalid_request = 10,
-  not_found = 11,
-  permission = 12,
-  connection = 13,
-  placement_group_removed = 14,
-};
+using detail::ErrorKind;
+
+// The kind as a number in messages. These numbers are older than those of ErrorKind: append only.
+std::uint8_t message_number(ErrorKind kind);
+// The kind of a number. A number of a later release is the kind `other`.
+ErrorKind error_kind_of(std::uint8_t message_number);
+
+// The name of the public exception class, as "TaskError"; "Error" for `other`.
+const char* class_name(ErrorKind kind);
 
 // The end of an actor's process as the public `reason` of ActorDiedError.
 inline const char* reason_of(EndKind end) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/head_query.h"
@@ -16,7 +17,6 @@
 #include "deploy/fleet/autoscaler.h"
 #include "deploy/fleet/node_types.h"
 #include "deploy/fleet/provider_contract.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <cstdlib>
 
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/output/output.h"
 #include "mobula/cluster.h"
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -9,12 +9,12 @@
 #include <ctime>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/output/text_table.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -193,7 +193,7 @@ int show_events(const CommandLine& line) {
   HeadQuery query(line);
   const auto filters = filters_of(line);
   if (!filters) return complain(filters.error());
-  auto list = query.request("list", "events", filters->empty() ? "" : filters->dump());
+  auto list = query.request("list", "events", filters->empty() ? "" : json_text(*filters));
   if (!list) return complain(list.error());
   if (line.follow) return follow(query, line, *filters, std::move(*list));
   const int code = print_events(*list, line, true);

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "cli/find_cluster.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/process_identity.h"
 #include "protocol/program/cluster_files.h"
 

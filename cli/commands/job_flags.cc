@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "base/model/job_files_variable.h"
 #include "base/quantity.h"
 #include "base/time.h"
@@ -163,13 +164,10 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
   if (std::ranges::find(flags.ship, flags.argv.front()) != flags.ship.end()) {
     json["argv"][0] = std::filesystem::path(flags.argv.front()).filename().string();
   }
-  try {
-    return json.dump();  // unlike json_text, rejects bytes that are not UTF-8
-  } catch (const Json::type_error&) {
-    return failure(
-        ErrorCode::invalid_argument,
-        "submit: the command, environment, or name is not UTF-8; pass such bytes in a file");
-  }
+  if (auto text = strict_json_text(json)) return *std::move(text);
+  return failure(
+      ErrorCode::invalid_argument,
+      "submit: the command, environment, or name is not UTF-8; pass such bytes in a file");
 }
 
 }  // namespace mobula::internal::cli

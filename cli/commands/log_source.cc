@@ -1,10 +1,11 @@
 #include "cli/commands/log_source.h"
-#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "base/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "protocol/codec/json_writer.h"
+#include "base/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <cstdio>
 
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/tool_client.h"
 #include "deploy/fleet/node_types.h"
-#include "protocol/codec/json_writer.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::cli {

@@ -11,10 +11,10 @@
 
 #include "base/fd.h"
 #include "base/id.h"
+#include "base/json_writer.h"
 #include "cli/commands/supervisor.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli {

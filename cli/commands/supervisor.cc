@@ -13,12 +13,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "base/time.h"
 #include "cli/child.h"
 #include "cli/commands/run_record.h"
 #include "cli/commands/service_notice.h"
 #include "cli/exit_code.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -179,7 +179,7 @@ class Supervisor {
   std::optional<StartFault> refuse_agent(const std::string& head_address) {
     auto child = Child::start([&](const Child::Notify& notify) {
       const std::string why = plan_.refuses_agent(head_address);
-      notify(Json{{"refused", why}}.dump(), true);
+      notify(json_text(Json{{"refused", why}}), true);
       return exit_done;
     });
     const auto notice = child ? child->next_message() : std::nullopt;

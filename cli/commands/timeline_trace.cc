@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "base/model/direct_path.h"
 #include "base/model/task.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

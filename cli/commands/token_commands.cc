@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/json_writer.h"
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/tool_client.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/tickets/token.h"
 #include "transport/bus/curve.h"
 

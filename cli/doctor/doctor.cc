@@ -1,4 +1,5 @@
 #include "cli/doctor/doctor.h"
+#include "base/json_writer.h"
 #include "cli/build_kind.h"
 
 #include <fcntl.h>
@@ -27,7 +28,6 @@
 #include "cli/tool_client.h"
 #include "device/detection/pci.h"
 #include "device/detection/probe.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/process_identity.h"
 
 namespace mobula::internal::cli::doctor {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cli/output/color.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/table_columns.h"
 #include "cli/output/text_table.h"
 #include "cli/output/watch_page.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -170,7 +170,7 @@ std::string csv_of(const Json& items, const std::vector<Column>& columns, bool h
       const bool empty = at == item.end() || at->is_null();
       const std::string value = empty                 ? ""
                                 : at->is_string()     ? at->get<std::string>()
-                                : at->is_structured() ? at->dump()
+                                : at->is_structured() ? json_text(*at)
                                                       : number_text(*at);
       line += (&column == &columns.front() ? "" : ",") + csv_field(value);
     }

@@ -1,252 +1,267 @@
 #include "cli/output/table_columns.h"
-#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <string_view>
+
+#include "base/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+struct KindColumns {
+  std::string_view kind;
+  std::vector<Column> columns;
+};
+
+const KindColumns all_columns[] = {
+    {"nodes",
+     {{"NODE_ID", "node_id"},
+      {"STATE", "state"},
+      {"HOST", "host"},
+      {"ADDRESS", "address"},
+      {"RESOURCES", "resources"},
+      {"LABELS", "labels", true},
+      {"INCARNATION", "incarnation", true},
+      {"ISOLATION", "isolation", true},
+      {"REASON", "reason", true},
+      {"FABRIC", "fabric", true}}},
+    {"tokens",
+     {{"TOKEN_ID", "token_id"},
+      {"STATE", "state"},
+      {"ROLE", "role"},
+      {"NAME", "name"},
+      {"CREATED", "created_at"},
+      {"EXPIRES", "expires_at"},
+      {"USED_BY", "used_by"},
+      {"USED", "used_at", true},
+      {"REVOKED", "revoked_at", true}}},
+    {"submissions",
+     {{"JOB_ID", "job_id"},
+      {"STATE", "state"},
+      {"NAME", "name"},
+      {"NODE_ID", "node_id"},
+      {"ATTEMPTS", "attempts"},
+      {"EXIT", "exit_code"},
+      {"SIGNAL", "signal"},
+      {"PRIORITY", "priority", true},
+      {"RESOURCES", "resources", true},
+      {"LABELS", "labels", true},
+      {"COMMAND", "argv", true},
+      {"REASON", "reason"}}},
+    {"jobs",
+     {{"JOB_ID", "job_id"},
+      {"STATE", "state"},
+      {"NAME", "name"},
+      {"NODE_ID", "node_id"},
+      {"PRIORITY", "priority"},
+      {"HELD", "held"},
+      {"QUOTA", "quota"},
+      {"WEIGHT", "weight", true},
+      {"NAME_SPACE", "name_space", true},
+      {"LANGUAGE", "language", true},
+      {"DRIVER", "driver", true},
+      {"REASON", "reason"}}},
+    {"actors",
+     {{"ACTOR_ID", "actor_id"},
+      {"STATE", "state"},
+      {"CLASS", "class_name"},
+      {"NAME", "name"},
+      {"NODE_ID", "node_id"},
+      {"RESTARTS", "restarts"},
+      {"JOB_ID", "job_id", true},
+      {"NAME_SPACE", "name_space", true},
+      {"DETACHED", "detached", true},
+      {"REASON", "reason"}}},
+    {"leases",
+     {{"SLOT_ID", "slot_id"},
+      {"STATE", "state"},
+      {"NODE_ID", "node_id"},
+      {"RESOURCES", "resources"},
+      {"LESSEE", "lessee"},
+      {"ACTOR_ID", "actor_id"},
+      {"JOB_ID", "job_id", true},
+      {"GENERATION", "generation", true},
+      {"INSTANCES", "instances", true},
+      {"ISOLATION", "isolation", true}}},
+    {"executors",
+     {{"PROCESS_ID", "process_id"},
+      {"STATE", "state"},
+      {"NODE_ID", "node_id"},
+      {"PID", "pid", false, Shows::pid},
+      {"SLOT_ID", "slot_id"},
+      {"ACTOR_ID", "actor_id", true},
+      {"JOB_ID", "job_id", true}}},
+    {"placement-groups",
+     {{"PLACEMENT_GROUP_ID", "placement_group_id"},
+      {"STATE", "state"},
+      {"NAME", "name"},
+      {"STRATEGY", "strategy"},
+      {"BUNDLES", "bundles"},
+      {"JOB_ID", "job_id", true},
+      {"NAME_SPACE", "name_space", true},
+      {"DETACHED", "detached", true},
+      {"PRIORITY", "priority", true},
+      {"REASON", "reason"}}},
+    {"tasks",
+     {{"TASK_ID", "task_id"},
+      {"STATE", "state"},
+      {"NAME", "name"},
+      {"NODE_ID", "node_id"},
+      {"ATTEMPT", "attempt"},
+      {"SINCE", "since_ms", false, Shows::age},
+      {"DURATION", "duration_us", false, Shows::span},
+      {"ERROR", "error_type"},
+      {"TYPE", "type", true},
+      {"JOB_ID", "job_id", true},
+      {"OWNER", "owner", true},
+      {"EXECUTOR", "executor", true},
+      {"ACTOR_ID", "actor_id", true},
+      {"CLASS_ID", "class_id", true},
+      {"REASON", "reason", true},
+      {"MESSAGE", "error_message", true}}},
+    {"experiments",
+     {{"NAME", "name"},
+      {"STATE", "state"},
+      {"TRIALS", "trials"},
+      {"METRIC", "metric"},
+      {"MODE", "mode"},
+      {"BEST", "best"},
+      {"TRIAL", "best_trial"},
+      {"AGE", "age_ms", false, Shows::age},
+      {"SEED", "seed", true},
+      {"CONTROLLER", "controller", true},
+      {"FILE", "file", true},
+      {"REASON", "reason", true}}},
+    {"trials",
+     {{"TRIAL", "trial"},
+      {"STATE", "state"},
+      {"BEST", "best"},
+      {"LAST", "last"},
+      {"ITERATIONS", "iterations"},
+      {"TIME", "time_ms", false, Shows::age},
+      {"NODE", "node"},
+      {"PARAMS", "params"},
+      {"ATTEMPTS", "attempts", true},
+      {"BRACKET", "bracket", true},
+      {"PARENT", "parent", true},
+      {"ERROR", "error", true}}},
+    {"attempts",
+     {{"ATTEMPT", "attempt"},
+      {"STATE", "state"},
+      {"NODE", "node"},
+      {"PID", "pid", false, Shows::pid},
+      {"TIME", "time_ms", false, Shows::age},
+      {"REASON", "reason"}}},
+    {"reports", {{"ATTEMPT", "attempt"}, {"ITERATION", "iteration"}, {"METRICS", "metrics"}}},
+    {"checkpoints",
+     {{"CHECKPOINT", "checkpoint"},
+      {"STATE", "state"},
+      {"ITERATION", "iteration"},
+      {"SIZE", "size_bytes", false, Shows::size},
+      {"SCORE", "score"},
+      {"REFS", "refs"},
+      {"DIRECTORY", "directory"}}},
+    {"transfers",
+     {{"OBJECT_ID", "object_id"},
+      {"STATE", "state"},
+      {"PATH", "path"},
+      {"BYTES", "bytes", false, Shows::size},
+      {"OF", "size_bytes", false, Shows::size},
+      {"WIRE_S", "wire_seconds"},
+      {"ENCRYPTED", "encrypted"},
+      {"IN_PLACE", "in_place"},
+      {"GROUP", "group"},
+      {"NODE_ID", "node_id"},
+      {"PEER_NODE_ID", "peer_node_id"},
+      {"SINCE", "since_ms", false, Shows::age},
+      {"QUEUE_S", "queue_seconds", true},
+      {"PROCESS_ID", "process_id", true},
+      {"PEER", "peer", true},
+      {"JOB_ID", "job_id", true},
+      {"OPERATION", "operation", true},
+      {"SENT_BYTES", "sent_bytes", true, Shows::size},
+      {"REASON", "reason", true}}},
+    {"logs",
+     {{"LOG", "log"},
+      {"NODE_ID", "node_id"},
+      {"HOST", "host"},
+      {"JOB_ID", "job_id"},
+      {"BYTES", "size_bytes", false, Shows::size},
+      {"CHANGED", "changed_at"},
+      {"OPEN", "open"},
+      {"REASON", "reason", true}}},
+    {"top",
+     {{"CPU%", "cpu_percent"},
+      {"MEMORY", "own_bytes", false, Shows::size},
+      {"GPU_MEMORY", "gpu_bytes", false, Shows::size},
+      {"RUNS_FOR", "since_ms", false, Shows::age},
+      {"NAME", "name"},
+      {"PID", "pid", false, Shows::pid},
+      {"NODE_ID", "node_id"},
+      {"ACTOR_ID", "actor_id"},
+      {"TASK_ID", "task_id"},
+      {"RESIDENT", "resident_bytes", true, Shows::size},
+      {"CPU_S", "cpu_s", true},
+      {"THREADS", "threads", true},
+      {"PROCESS_ID", "process_id", true},
+      {"SLOT_ID", "slot_id", true},
+      {"JOB_ID", "job_id", true}}},
+    {"top-nodes",
+     {{"NODE_ID", "node_id"},
+      {"HOST", "host"},
+      {"CPU%", "cpu_percent"},
+      {"CPUS", "cpus"},
+      {"MEMORY", "memory_used_bytes", false, Shows::size},
+      {"OF", "memory_bytes", false, Shows::size},
+      {"STORE", "store_used_bytes", false, Shows::size},
+      {"OF", "store_capacity_bytes", false, Shows::size},
+      {"SPILLED", "store_spilled_bytes", true, Shows::size},
+      {"GPUS", "gpus_text"}}},
+    {"counts",
+     {{"PATH", "path"},
+      {"TRANSFERS", "transfers"},
+      {"BYTES", "bytes", false, Shows::size},
+      {"FAILURES", "failures"},
+      {"FALLBACKS", "fallbacks"},
+      {"ENCRYPTED", "encrypted"},
+      {"IN_PLACE", "in_place"}}},
+    {"demands",
+     {{"CLASS_ID", "class_id"},
+      {"NAME", "name"},
+      {"STATE", "state"},
+      {"COUNT", "count"},
+      {"WANTED_SLOTS", "wanted_slots"},
+      {"RESOURCES", "resources"},
+      {"REASON", "reason"},
+      {"JOB_ID", "job_id", true}}},
+    {"waiting",
+     {{"WAITING", "kind"},
+      {"COUNT", "count"},
+      {"JOBS", "jobs"},
+      {"ASKS FOR", "asks"},
+      {"REASON", "reason"},
+      {"WHY", "text"}}},
+    {"memory",
+     {{"OBJECT_ID", "object_id"},
+      {"STATE", "state"},
+      {"SIZE", "size_bytes", false, Shows::size},
+      {"NODE_ID", "node_id"},
+      {"JOB_ID", "job_id"},
+      {"READERS", "readers"},
+      {"COPY", "copy", true},
+      {"HELD BY", "holders", true}}},
+    {"summary", {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}}},
+    {"checks", {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}}}};
+
 std::vector<Column> columns_of(const std::string& kind) {
-  if (kind == "nodes") {
-    return {{"NODE_ID", "node_id"},
-            {"STATE", "state"},
-            {"HOST", "host"},
-            {"ADDRESS", "address"},
-            {"RESOURCES", "resources"},
-            {"LABELS", "labels", true},
-            {"INCARNATION", "incarnation", true},
-            {"ISOLATION", "isolation", true},
-            {"REASON", "reason", true},
-            {"FABRIC", "fabric", true}};
-  }
-  if (kind == "tokens") {
-    return {{"TOKEN_ID", "token_id"}, {"STATE", "state"},        {"ROLE", "role"},
-            {"NAME", "name"},         {"CREATED", "created_at"}, {"EXPIRES", "expires_at"},
-            {"USED_BY", "used_by"},   {"USED", "used_at", true}, {"REVOKED", "revoked_at", true}};
-  }
-  if (kind == "submissions") {
-    return {{"JOB_ID", "job_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"NODE_ID", "node_id"},
-            {"ATTEMPTS", "attempts"},
-            {"EXIT", "exit_code"},
-            {"SIGNAL", "signal"},
-            {"PRIORITY", "priority", true},
-            {"RESOURCES", "resources", true},
-            {"LABELS", "labels", true},
-            {"COMMAND", "argv", true},
-            {"REASON", "reason"}};
-  }
-  if (kind == "jobs") {
-    return {{"JOB_ID", "job_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"NODE_ID", "node_id"},
-            {"PRIORITY", "priority"},
-            {"HELD", "held"},
-            {"QUOTA", "quota"},
-            {"WEIGHT", "weight", true},
-            {"NAME_SPACE", "name_space", true},
-            {"LANGUAGE", "language", true},
-            {"DRIVER", "driver", true},
-            {"REASON", "reason"}};
-  }
-  if (kind == "actors") {
-    return {{"ACTOR_ID", "actor_id"},       {"STATE", "state"},
-            {"CLASS", "class_name"},        {"NAME", "name"},
-            {"NODE_ID", "node_id"},         {"RESTARTS", "restarts"},
-            {"JOB_ID", "job_id", true},     {"NAME_SPACE", "name_space", true},
-            {"DETACHED", "detached", true}, {"REASON", "reason"}};
-  }
-  if (kind == "leases") {
-    return {{"SLOT_ID", "slot_id"},
-            {"STATE", "state"},
-            {"NODE_ID", "node_id"},
-            {"RESOURCES", "resources"},
-            {"LESSEE", "lessee"},
-            {"ACTOR_ID", "actor_id"},
-            {"JOB_ID", "job_id", true},
-            {"GENERATION", "generation", true},
-            {"INSTANCES", "instances", true},
-            {"ISOLATION", "isolation", true}};
-  }
-  if (kind == "executors") {
-    return {{"PROCESS_ID", "process_id"}, {"STATE", "state"},
-            {"NODE_ID", "node_id"},       {"PID", "pid", false, Shows::pid},
-            {"SLOT_ID", "slot_id"},       {"ACTOR_ID", "actor_id", true},
-            {"JOB_ID", "job_id", true}};
-  }
-  if (kind == "placement-groups") {
-    return {{"PLACEMENT_GROUP_ID", "placement_group_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"STRATEGY", "strategy"},
-            {"BUNDLES", "bundles"},
-            {"JOB_ID", "job_id", true},
-            {"NAME_SPACE", "name_space", true},
-            {"DETACHED", "detached", true},
-            {"PRIORITY", "priority", true},
-            {"REASON", "reason"}};
-  }
-  if (kind == "tasks") {
-    return {{"TASK_ID", "task_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"NODE_ID", "node_id"},
-            {"ATTEMPT", "attempt"},
-            {"SINCE", "since_ms", false, Shows::age},
-            {"DURATION", "duration_us", false, Shows::span},
-            {"ERROR", "error_type"},
-            {"TYPE", "type", true},
-            {"JOB_ID", "job_id", true},
-            {"OWNER", "owner", true},
-            {"EXECUTOR", "executor", true},
-            {"ACTOR_ID", "actor_id", true},
-            {"CLASS_ID", "class_id", true},
-            {"REASON", "reason", true},
-            {"MESSAGE", "error_message", true}};
-  }
-  if (kind == "experiments") {
-    return {{"NAME", "name"},        {"STATE", "state"},
-            {"TRIALS", "trials"},    {"METRIC", "metric"},
-            {"MODE", "mode"},        {"BEST", "best"},
-            {"TRIAL", "best_trial"}, {"AGE", "age_ms", false, Shows::age},
-            {"SEED", "seed", true},  {"CONTROLLER", "controller", true},
-            {"FILE", "file", true},  {"REASON", "reason", true}};
-  }
-  if (kind == "trials") {
-    return {{"TRIAL", "trial"},
-            {"STATE", "state"},
-            {"BEST", "best"},
-            {"LAST", "last"},
-            {"ITERATIONS", "iterations"},
-            {"TIME", "time_ms", false, Shows::age},
-            {"NODE", "node"},
-            {"PARAMS", "params"},
-            {"ATTEMPTS", "attempts", true},
-            {"BRACKET", "bracket", true},
-            {"PARENT", "parent", true},
-            {"ERROR", "error", true}};
-  }
-  if (kind == "attempts") {
-    return {{"ATTEMPT", "attempt"},
-            {"STATE", "state"},
-            {"NODE", "node"},
-            {"PID", "pid", false, Shows::pid},
-            {"TIME", "time_ms", false, Shows::age},
-            {"REASON", "reason"}};
-  }
-  if (kind == "reports") {
-    return {{"ATTEMPT", "attempt"}, {"ITERATION", "iteration"}, {"METRICS", "metrics"}};
-  }
-  if (kind == "checkpoints") {
-    return {{"CHECKPOINT", "checkpoint"}, {"STATE", "state"},
-            {"ITERATION", "iteration"},   {"SIZE", "size_bytes", false, Shows::size},
-            {"SCORE", "score"},           {"REFS", "refs"},
-            {"DIRECTORY", "directory"}};
-  }
-  if (kind == "transfers") {
-    return {{"OBJECT_ID", "object_id"},
-            {"STATE", "state"},
-            {"PATH", "path"},
-            {"BYTES", "bytes", false, Shows::size},
-            {"OF", "size_bytes", false, Shows::size},
-            {"WIRE_S", "wire_seconds"},
-            {"ENCRYPTED", "encrypted"},
-            {"IN_PLACE", "in_place"},
-            {"GROUP", "group"},
-            {"NODE_ID", "node_id"},
-            {"PEER_NODE_ID", "peer_node_id"},
-            {"SINCE", "since_ms", false, Shows::age},
-            {"QUEUE_S", "queue_seconds", true},
-            {"PROCESS_ID", "process_id", true},
-            {"PEER", "peer", true},
-            {"JOB_ID", "job_id", true},
-            {"OPERATION", "operation", true},
-            {"SENT_BYTES", "sent_bytes", true, Shows::size},
-            {"REASON", "reason", true}};
-  }
-  if (kind == "logs") {
-    return {{"LOG", "log"},
-            {"NODE_ID", "node_id"},
-            {"HOST", "host"},
-            {"JOB_ID", "job_id"},
-            {"BYTES", "size_bytes", false, Shows::size},
-            {"CHANGED", "changed_at"},
-            {"OPEN", "open"},
-            {"REASON", "reason", true}};
-  }
-  if (kind == "top") {
-    return {{"CPU%", "cpu_percent"},
-            {"MEMORY", "own_bytes", false, Shows::size},
-            {"GPU_MEMORY", "gpu_bytes", false, Shows::size},
-            {"RUNS_FOR", "since_ms", false, Shows::age},
-            {"NAME", "name"},
-            {"PID", "pid", false, Shows::pid},
-            {"NODE_ID", "node_id"},
-            {"ACTOR_ID", "actor_id"},
-            {"TASK_ID", "task_id"},
-            {"RESIDENT", "resident_bytes", true, Shows::size},
-            {"CPU_S", "cpu_s", true},
-            {"THREADS", "threads", true},
-            {"PROCESS_ID", "process_id", true},
-            {"SLOT_ID", "slot_id", true},
-            {"JOB_ID", "job_id", true}};
-  }
-  if (kind == "top-nodes") {
-    return {{"NODE_ID", "node_id"},
-            {"HOST", "host"},
-            {"CPU%", "cpu_percent"},
-            {"CPUS", "cpus"},
-            {"MEMORY", "memory_used_bytes", false, Shows::size},
-            {"OF", "memory_bytes", false, Shows::size},
-            {"STORE", "store_used_bytes", false, Shows::size},
-            {"OF", "store_capacity_bytes", false, Shows::size},
-            {"SPILLED", "store_spilled_bytes", true, Shows::size},
-            {"GPUS", "gpus_text"}};
-  }
-  if (kind == "counts") {
-    return {{"PATH", "path"},
-            {"TRANSFERS", "transfers"},
-            {"BYTES", "bytes", false, Shows::size},
-            {"FAILURES", "failures"},
-            {"FALLBACKS", "fallbacks"},
-            {"ENCRYPTED", "encrypted"},
-            {"IN_PLACE", "in_place"}};
-  }
-  if (kind == "demands") {
-    return {{"CLASS_ID", "class_id"},
-            {"NAME", "name"},
-            {"STATE", "state"},
-            {"COUNT", "count"},
-            {"WANTED_SLOTS", "wanted_slots"},
-            {"RESOURCES", "resources"},
-            {"REASON", "reason"},
-            {"JOB_ID", "job_id", true}};
-  }
-  if (kind == "waiting") {
-    return {{"WAITING", "kind"},  {"COUNT", "count"},   {"JOBS", "jobs"},
-            {"ASKS FOR", "asks"}, {"REASON", "reason"}, {"WHY", "text"}};
-  }
-  if (kind == "memory") {
-    return {{"OBJECT_ID", "object_id"},
-            {"STATE", "state"},
-            {"SIZE", "size_bytes", false, Shows::size},
-            {"NODE_ID", "node_id"},
-            {"JOB_ID", "job_id"},
-            {"READERS", "readers"},
-            {"COPY", "copy", true},
-            {"HELD BY", "holders", true}};
-  }
-  if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
-  if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
-  return {};
+  const auto* found = std::ranges::find(all_columns, kind, &KindColumns::kind);
+  return found == std::end(all_columns) ? std::vector<Column>() : found->columns;
 }
 
 // Columns of unknown kinds: their plain members.

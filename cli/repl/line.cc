@@ -1,11 +1,12 @@
 #include "cli/repl/line.h"
-#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "base/json_writer.h"
 
 namespace mobula::internal::cli::repl {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/find_cluster.h"
 #include "cli/tool_client.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli::repl {
 namespace {

@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/json_writer.h"
 #include "base/time.h"
-#include "protocol/codec/json_writer.h"
 
 extern "C" char** environ;
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/output/log_lines.h"
@@ -20,7 +21,6 @@
 #include "cli/repl/live_names.h"
 #include "cli/repl/pending_value.h"
 #include "cli/repl/shell.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli::repl {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/json_writer.h"
 #include "base/mutex.h"
 #include "base/time.h"
 #include "cli/tool_client.h"
@@ -162,7 +163,7 @@ void ClusterWatch::poll() {
   };
   // A cheap query detects changes. A head that does not support it gets all queries.
   const auto changes = request("changes", "");
-  const std::string now = changes && changes->is_object() ? changes->dump() : std::string();
+  const std::string now = changes && changes->is_object() ? json_text(*changes) : std::string();
   if (!now.empty() && reached_ && !lost_ && now == changes_) return;
   const auto status = request("status", "");
   const auto nodes = status ? request("list", "nodes") : status;

@@ -1,5 +1,4 @@
 #include "client/console/call_options.h"
-#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +6,8 @@
 #include <limits>
 #include <map>
 #include <string>
+
+#include "base/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

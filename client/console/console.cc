@@ -13,6 +13,8 @@
 #include <map>
 #include <string>
 
+#include "base/json_writer.h"
+#include "base/model/error_record.h"
 #include "client/console/call_options.h"
 #include "client/console/program_table.h"
 #include "client/console/request_reader.h"
@@ -20,7 +22,6 @@
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
 #include "mobula/get.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -38,39 +39,17 @@ constexpr std::size_t most_names = 10'000;
 constexpr auto timeout = std::chrono::milliseconds(200);
 
 // Exit codes of the commands (docs/api.md).
-struct Kind {
-  const char* name;
-  int exit;
-};
-
-Kind kind_of(ErrorKind kind) {
+int exit_code_of(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::other: break;
-    case ErrorKind::not_initialized: return {"NotInitializedError", 1};
-    case ErrorKind::invalid_request: return {"InvalidRequestError", 2};
-    case ErrorKind::not_found: return {"NotFoundError", 7};
-    case ErrorKind::pending_limit: return {"PendingLimitError", 1};
-    case ErrorKind::unschedulable: return {"UnschedulableError", 6};
-    case ErrorKind::task: return {"TaskError", 1};
-    case ErrorKind::task_cancelled: return {"TaskCancelledError", 1};
-    case ErrorKind::worker_crashed: return {"WorkerCrashedError", 1};
-    case ErrorKind::out_of_memory: return {"OutOfMemoryError", 1};
-    case ErrorKind::actor_died: return {"ActorDiedError", 1};
-    case ErrorKind::actor_unavailable: return {"ActorUnavailableError", 1};
-    case ErrorKind::object_lost: return {"ObjectLostError", 1};
-    case ErrorKind::get_timeout: return {"GetTimeoutError", 5};
-    case ErrorKind::object_store_full: return {"ObjectStoreFullError", 1};
-    case ErrorKind::transfer: return {"TransferError", 1};
-    case ErrorKind::tensor_shared: return {"TensorSharedError", 1};
-    case ErrorKind::placement_group_removed: return {"PlacementGroupRemovedError", 1};
-    case ErrorKind::connection: return {"ConnectionError", 3};
-    case ErrorKind::permission: return {"PermissionError", 4};
-    case ErrorKind::protocol_mismatch: return {"ProtocolMismatchError", 1};
-    case ErrorKind::serialization: return {"SerializationError", 1};
-    case ErrorKind::collective: return {"CollectiveError", 1};
-    case ErrorKind::interrupted: return {"InterruptedError", 130};
+    case ErrorKind::invalid_request: return 2;
+    case ErrorKind::connection: return 3;
+    case ErrorKind::permission: return 4;
+    case ErrorKind::get_timeout: return 5;
+    case ErrorKind::unschedulable: return 6;
+    case ErrorKind::not_found: return 7;
+    case ErrorKind::interrupted: return 130;
+    default: return 1;
   }
-  return {"Error", 1};
 }
 
 Json refusal(const char* kind, int exit, const std::string& text) {
@@ -79,13 +58,14 @@ Json refusal(const char* kind, int exit, const std::string& text) {
 
 // Uses the text of the exception for this record.
 Json refusal(const ErrorRecord& record) {
-  const Kind kind = kind_of(record.kind);
+  const char* const name = class_name(record.kind);
+  const int exit = exit_code_of(record.kind);
   try {
     detail::throw_error(record);
   } catch (const std::exception& thrown) {
-    return refusal(kind.name, kind.exit, thrown.what());
+    return refusal(name, exit, thrown.what());
   } catch (...) {
-    return refusal(kind.name, kind.exit, record.message);
+    return refusal(name, exit, record.message);
   }
 }
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/json_writer.h"
 #include "client/console/type_text.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

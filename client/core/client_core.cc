@@ -173,6 +173,28 @@ std::int64_t ClientCore::pending_calls(ActorId actor) const {
   return row ? row->calls : 0;
 }
 
+std::string ClientCore::why_queued(const TaskRow& task, const std::string& age) const {
+  if (task.call.form->kind == CallKind::actor_call) {
+    const auto* actor = actors_.find(task.call.form->actor);
+    if (actor == nullptr || actor->state == ActorState::alive) {
+      const std::string held = actor == nullptr ? "" : actors_.why_nothing_leaves(*actor);
+      return " waits for its turn at the actor, since " + age + (held.empty() ? "" : "; " + held);
+    }
+    const std::string text =
+        " waits for the actor, which is " + std::string(to_string(actor->state)) + ", since " + age;
+    return actor->waiting_reason.empty() ? text : text + "; " + actor->waiting_reason;
+  }
+  const auto* demand = dispatcher_.find(task.demand_class);
+  std::string text = " is queued for a slot with " + demand->spec.request.resources.to_string() +
+                     ", since " + age + ", " + std::to_string(demand->waiting()) + " waiting, " +
+                     std::to_string(demand->slots.size()) + " slots held";
+  if (task.preemptions > 0) {
+    text += "; it was ended for work of a higher priority, preemptions so far: " +
+            std::to_string(task.preemptions);
+  }
+  return demand->waiting_reason.empty() ? text : text + "; " + demand->waiting_reason;
+}
+
 std::string ClientCore::why_pending(Time now, ObjectId id) const {
   const auto* row = objects_.object(id);
   if (row == nullptr) return "this process has no ref on the object";
@@ -202,29 +224,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
       }
       return name + " waits for " + std::to_string(task->missing) + " pending argument(s), since " +
              ms;
-    case TaskState::queued: {
-      if (task->call.form->kind == CallKind::actor_call) {
-        const auto* actor = actors_.find(task->call.form->actor);
-        if (actor == nullptr || actor->state == ActorState::alive) {
-          const std::string held = actor == nullptr ? "" : actors_.why_nothing_leaves(*actor);
-          return name + " waits for its turn at the actor, since " + ms +
-                 (held.empty() ? "" : "; " + held);
-        }
-        const std::string text = name + " waits for the actor, which is " +
-                                 std::string(to_string(actor->state)) + ", since " + ms;
-        return actor->waiting_reason.empty() ? text : text + "; " + actor->waiting_reason;
-      }
-      const auto* demand = dispatcher_.find(task->demand_class);
-      std::string text = name + " is queued for a slot with " +
-                         demand->spec.request.resources.to_string() + ", since " + ms + ", " +
-                         std::to_string(demand->waiting()) + " waiting, " +
-                         std::to_string(demand->slots.size()) + " slots held";
-      if (task->preemptions > 0) {
-        text += "; it was ended for work of a higher priority, preemptions so far: " +
-                std::to_string(task->preemptions);
-      }
-      return demand->waiting_reason.empty() ? text : text + "; " + demand->waiting_reason;
-    }
+    case TaskState::queued: return name + why_queued(*task, ms);
     case TaskState::sent:
       if (task->started) {
         const auto run_ms = std::to_string((now - *task->started).count() / 1'000'000) + " ms";

@@ -132,6 +132,8 @@ class ClientCore final {
   void on(ReceivedFromExecutor& event) { streams_.receive(event); }
   void on(const StreamEnded& event) { streams_.on(event); }
   void on(const Tick& event);
+  // The rest of a sentence about a queued task, which begins with its name.
+  std::string why_queued(const TaskRow& task, const std::string& age) const;
   // messages of the agent
   void from_agent(const FromHead& message);
   void from_agent(const ReserveObjectReply& message) { objects_.on(message); }

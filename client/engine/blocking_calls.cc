@@ -18,7 +18,6 @@ namespace {
 
 using detail::Answer;
 using detail::RawId;
-using PublicKind = detail::ErrorKind;
 
 // A call that blocks for longer prints the reason.
 constexpr Duration slow_wait_delay = 3s;
@@ -156,7 +155,7 @@ detail::Done ProcessRuntime::wait_for_budget(ProcessEngine::Lock& lock, bool blo
            std::to_string(options_.max_pending_bytes);
   };
   if (!block) {
-    return make_error(PublicKind::pending_limit,
+    return make_error(ErrorKind::pending_limit,
                       "remote: " + state() + "; wait for some calls to end, or raise the limit");
   }
   const auto waited = blocking_wait(lock, {"remote", state, {}}, std::nullopt, fits);
@@ -168,7 +167,7 @@ detail::Done ProcessRuntime::wait_for_budget(ProcessEngine::Lock& lock, bool blo
 
 detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects,
                                                   const std::string& from_head) {
-  return make_error(PublicKind::get_timeout,
+  return make_error(ErrorKind::get_timeout,
                     "get: timed out: " + why_pending(*engine_, objects) + from_head);
 }
 
@@ -190,7 +189,7 @@ detail::Done ProcessRuntime::check_device(const detail::GetRequest& request) {
   tensors_.open_devices();
   const auto memory = device_memory();
   if (memory && !memory->uuid_of(request.device->index).empty()) return std::nullopt;
-  return make_error(PublicKind::invalid_request,
+  return make_error(ErrorKind::invalid_request,
                     "get: device: this process has no lease on a GPU of index " +
                         std::to_string(request.device->index) +
                         "; a task requests one with num_gpus");
@@ -270,10 +269,10 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
     engine_->settle();
     if (ended_early(waited)) return fail(ended_error(waited, "get"));
     if (waited == Waited::timed_out)
-      return fail(make_error(PublicKind::get_timeout, "get: timed out: " + late()));
+      return fail(make_error(ErrorKind::get_timeout, "get: timed out: " + late()));
     for (const RefRecord& each : tensors) {
       const auto* why = tensors_.why_missing(each.object);
-      if (why != nullptr && why->kind == PublicKind::object_lost)
+      if (why != nullptr && why->kind == ErrorKind::object_lost)
         engine_->step(ElementsLost{each.object});
     }
     const bool settled = std::ranges::all_of(
@@ -352,7 +351,7 @@ detail::Done ProcessRuntime::cancel(RawId id, bool force, bool recursive) {
   auto lock = engine_->lock();
   if (force && engine_->core().is_actor_call(object)) {
     auto error = make_error(
-        PublicKind::invalid_request,
+        ErrorKind::invalid_request,
         "cancel: force does not apply to a call of an actor, whose process serves other calls too; "
         "cancel it without force, or end the actor with kill()");
     error.field = "force";

@@ -10,13 +10,12 @@ namespace mobula::internal::client {
 namespace {
 
 using detail::Answer;
-using PublicKind = detail::ErrorKind;
 
 // Objects that one lock of the engine covers.
 constexpr std::size_t objects_at_a_time = 256;
 
 detail::ErrorRecord stopped_error() {
-  return make_error(PublicKind::not_initialized,
+  return make_error(ErrorKind::not_initialized,
                     "waiting for completions: the cluster of this program has ended");
 }
 

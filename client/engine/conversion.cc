@@ -8,29 +8,6 @@
 namespace mobula::internal::client {
 namespace {
 
-using Public = detail::ErrorKind;
-
-Public public_kind(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::task: return Public::task;
-    case ErrorKind::cancelled: return Public::task_cancelled;
-    case ErrorKind::worker_crashed: return Public::worker_crashed;
-    case ErrorKind::out_of_memory: return Public::out_of_memory;
-    case ErrorKind::actor_died: return Public::actor_died;
-    case ErrorKind::actor_unavailable: return Public::actor_unavailable;
-    case ErrorKind::object_lost: return Public::object_lost;
-    case ErrorKind::store_full: return Public::object_store_full;
-    case ErrorKind::unschedulable: return Public::unschedulable;
-    case ErrorKind::pending_limit: return Public::pending_limit;
-    case ErrorKind::invalid_request: return Public::invalid_request;
-    case ErrorKind::not_found: return Public::not_found;
-    case ErrorKind::permission: return Public::permission;
-    case ErrorKind::connection: return Public::connection;
-    case ErrorKind::placement_group_removed: return Public::placement_group_removed;
-  }
-  return Public::other;
-}
-
 // A label selector in the syntax of the options page: "v", "!v", "in(a,b)", "!in(a,b)".
 std::string selector_text(const detail::LabelRule& rule) {
   using Operator = detail::LabelRule::Operator;
@@ -153,12 +130,12 @@ constexpr int max_causes = 8;
 detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) {
   const auto record = decode<ErrorRecord>(bytes);
   if (!record)
-    return make_error(Public::other, "an error that cannot be read: " + record.error().text);
+    return make_error(ErrorKind::other, "an error that cannot be read: " + record.error().text);
   if (!record->exception.empty()) {
     if (auto whole = detail::decode_error(record->exception.bytes())) return *std::move(whole);
   }
   detail::ErrorRecord error;
-  error.kind = public_kind(record->kind);
+  error.kind = record->kind;
   error.message = record->text;
   error.remote_type = record->remote_type;
   error.task = record->task_name;
@@ -188,35 +165,36 @@ detail::ErrorRecord error_of(const ValueRecord&, std::span<const std::byte> byte
 
 detail::ErrorRecord error_of(const Failure& failure) {
   switch (failure.code) {
-    case ErrorCode::not_found: return make_error(Public::not_found, failure.text);
-    case ErrorCode::invalid_argument: return make_error(Public::invalid_request, failure.text);
-    case ErrorCode::already_exists: return make_error(Public::invalid_request, failure.text);
-    case ErrorCode::resource_exhausted: return make_error(Public::other, failure.text);
-    case ErrorCode::timed_out: return make_error(Public::connection, failure.text);
-    case ErrorCode::permission_denied: return make_error(Public::permission, failure.text);
-    case ErrorCode::cancelled: return make_error(Public::task_cancelled, failure.text);
-    case ErrorCode::corrupt: return make_error(Public::protocol_mismatch, failure.text);
-    case ErrorCode::unavailable: return make_error(Public::connection, failure.text);
+    case ErrorCode::not_found: return make_error(ErrorKind::not_found, failure.text);
+    case ErrorCode::invalid_argument: return make_error(ErrorKind::invalid_request, failure.text);
+    case ErrorCode::already_exists: return make_error(ErrorKind::invalid_request, failure.text);
+    case ErrorCode::resource_exhausted: return make_error(ErrorKind::other, failure.text);
+    case ErrorCode::timed_out: return make_error(ErrorKind::connection, failure.text);
+    case ErrorCode::permission_denied: return make_error(ErrorKind::permission, failure.text);
+    case ErrorCode::cancelled: return make_error(ErrorKind::task_cancelled, failure.text);
+    case ErrorCode::corrupt: return make_error(ErrorKind::protocol_mismatch, failure.text);
+    case ErrorCode::unavailable: return make_error(ErrorKind::connection, failure.text);
   }
-  return make_error(Public::other, failure.text);
+  return make_error(ErrorKind::other, failure.text);
 }
 
 detail::ErrorRecord store_error_of(const Failure& failure) {
   switch (failure.code) {
-    case ErrorCode::resource_exhausted: return make_error(Public::object_store_full, failure.text);
+    case ErrorCode::resource_exhausted:
+      return make_error(ErrorKind::object_store_full, failure.text);
     case ErrorCode::not_found:
     case ErrorCode::timed_out:
-    case ErrorCode::corrupt: return make_error(Public::object_lost, failure.text);
+    case ErrorCode::corrupt: return make_error(ErrorKind::object_lost, failure.text);
     default: return error_of(failure);
   }
 }
 
 detail::ErrorRecord tensor_error_of(const Failure& failure) {
   switch (failure.code) {
-    case ErrorCode::resource_exhausted: return make_error(Public::out_of_memory, failure.text);
-    case ErrorCode::invalid_argument: return make_error(Public::invalid_request, failure.text);
+    case ErrorCode::resource_exhausted: return make_error(ErrorKind::out_of_memory, failure.text);
+    case ErrorCode::invalid_argument: return make_error(ErrorKind::invalid_request, failure.text);
     default: {
-      auto error = make_error(Public::transfer, failure.text);
+      auto error = make_error(ErrorKind::transfer, failure.text);
       error.reason = failure.text;
       return error;
     }

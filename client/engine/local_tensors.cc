@@ -13,8 +13,6 @@
 namespace mobula::internal::client {
 namespace {
 
-using PublicKind = detail::ErrorKind;
-
 constexpr std::size_t remembered_failures = 1024;
 constexpr std::size_t most_blocks = 1024;
 constexpr std::string_view why_sealed_in_place =
@@ -448,7 +446,7 @@ void LocalTensors::completed(exchange::PullResult arrival) {
     const Failure& why = std::get<Failure>(arrival.outcome);
     const std::string reasons = fmt::format("{}", fmt::join(record.refusals, "; "));
     detail::ErrorRecord error = make_error(
-        PublicKind::transfer,
+        ErrorKind::transfer,
         fmt::format("a tensor could not be brought here from process {}: {}{}{}; allow_fallback "
                     "lets other paths be tried",
                     arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));

@@ -16,7 +16,6 @@ using detail::Answer;
 using detail::ContainedRef;
 using detail::RawId;
 using detail::RefKind;
-using PublicKind = detail::ErrorKind;
 
 constexpr std::size_t most_prepared = 4096;
 
@@ -323,11 +322,11 @@ detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, Acto
     if (ended_early(waited)) return ended_error(waited, "remote");
   }
   if (!limit || *limit < 0 || core.pending_calls(actor) < *limit) return std::nullopt;
-  return make_error(PublicKind::pending_limit, "call actor " + actor.hex() + ": this process has " +
-                                                   std::to_string(core.pending_calls(actor)) +
-                                                   " unfinished calls and max_pending_calls is " +
-                                                   std::to_string(*limit) +
-                                                   "; wait for some of them");
+  return make_error(ErrorKind::pending_limit, "call actor " + actor.hex() + ": this process has " +
+                                                  std::to_string(core.pending_calls(actor)) +
+                                                  " unfinished calls and max_pending_calls is " +
+                                                  std::to_string(*limit) +
+                                                  "; wait for some of them");
 }
 
 detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
@@ -431,7 +430,7 @@ Answer<detail::NamedActor> ProcessRuntime::current_actor() {
 detail::Done ProcessRuntime::exit_actor() {
   const auto context = task();
   if (context->token == 0 || context->of_process->actor_id.empty()) {
-    return make_error(PublicKind::invalid_request, "exit_actor() is for methods of actors");
+    return make_error(ErrorKind::invalid_request, "exit_actor() is for methods of actors");
   }
   context->leave.store(true);
   return std::nullopt;

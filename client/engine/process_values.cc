@@ -15,7 +15,6 @@ using detail::Answer;
 using detail::ContainedRef;
 using detail::Origins;
 using detail::RefKind;
-using PublicKind = detail::ErrorKind;
 
 // Smaller tensors are copied into their value. In values sent by message this applies to tensors
 // that cannot be mapped by readers, because a pull would take longer.
@@ -183,7 +182,7 @@ Answer<ObjectId> ProcessValues::put_written(const detail::Outgoing& value, Objec
     ValueRecord record;
     record.size_bytes = static_cast<std::int64_t>(size);
     if (!value.write(record.bytes.resize(size))) {
-      return make_error(PublicKind::serialization, "the value could not be written");
+      return make_error(ErrorKind::serialization, "the value could not be written");
     }
     auto lock = engine_->lock();
     record.contained = records_of(lock, value.contained(), tensors);
@@ -204,7 +203,7 @@ Answer<ObjectId> ProcessValues::put_written(const detail::Outgoing& value, Objec
   engine_->seal(lock, object, false, records, false);
   if (written) return object;
   engine_->step(ReleaseRef{object});
-  return make_error(PublicKind::serialization, "the value could not be written");
+  return make_error(ErrorKind::serialization, "the value could not be written");
 }
 
 void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home) {
@@ -233,7 +232,7 @@ Answer<ValueRecord> ProcessValues::store_written(const detail::Outgoing& value,
   ValueRecord record;
   record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
   const auto unwritable = [] {
-    return make_error(PublicKind::serialization, "the result could not be written");
+    return make_error(ErrorKind::serialization, "the result could not be written");
   };
   if (value.size_bytes() <= inline_value_limit) {
     if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
@@ -251,7 +250,7 @@ Answer<ValueRecord> ProcessValues::store_written(const detail::Outgoing& value,
   record.location = engine_->core().node();
   record.contained = records_of(lock, value.contained(), tensors);
   if (!space && std::ranges::any_of(tensors, is_pulled_tensor)) {
-    return make_error(PublicKind::object_lost,
+    return make_error(ErrorKind::object_lost,
                       "an earlier attempt of this task has stored its value, and its tensors ended "
                       "with that attempt");
   }
@@ -290,7 +289,7 @@ std::shared_ptr<const detail::ErrorRecord> ProcessValues::find_tensors(
     if (const auto* why = tensors_.why_missing(each.object))
       return std::make_shared<const detail::ErrorRecord>(*why);
     return std::make_shared<const detail::ErrorRecord>(
-        make_error(PublicKind::object_lost, "the elements of a tensor are not here any more"));
+        make_error(ErrorKind::object_lost, "the elements of a tensor are not here any more"));
   }
   return nullptr;
 }
@@ -326,7 +325,7 @@ detail::StoredValue ProcessValues::stored_object(ProcessEngine::Lock& lock, Obje
   };
   const auto* row = engine_->core().object(object);
   if (row == nullptr)
-    return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
+    return fail(make_error(ErrorKind::object_lost, "this process holds no such object"));
   if (row->ready && row->value->is_error && engine_->core().is_unread(object)) {
     engine_->step(ErrorRead{object});
     row = engine_->core().object(object);
@@ -335,10 +334,10 @@ detail::StoredValue ProcessValues::stored_object(ProcessEngine::Lock& lock, Obje
     return stored_value(lock, *row->value);
   }
   if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
-  if (!row->readable) return fail(make_error(PublicKind::connection, engine_->why_stopped()));
+  if (!row->readable) return fail(make_error(ErrorKind::connection, engine_->why_stopped()));
   auto view = engine_->caller().view(object);
   if (!view)
-    return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
+    return fail(make_error(ErrorKind::object_lost, "the object's memory could not be mapped"));
   if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
   auto lease = make_pooled<ValueLease>();
   lease->engine = engine_;

@@ -13,12 +13,11 @@ namespace {
 using detail::Answer;
 using detail::NextItem;
 using detail::RawId;
-using PublicKind = detail::ErrorKind;
 
 detail::ErrorRecord no_stream(ObjectId position) {
-  return make_error(PublicKind::invalid_request, "next: object " + position.hex() +
-                                                     " is not a stream; take it from the result "
-                                                     "of a streaming call");
+  return make_error(ErrorKind::invalid_request, "next: object " + position.hex() +
+                                                    " is not a stream; take it from the result "
+                                                    "of a streaming call");
 }
 
 }  // namespace

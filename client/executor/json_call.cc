@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "client/api/call_signature.h"
 #include "client/api/callback_thread.h"
 #include "client/console/json_values.h"
@@ -12,7 +13,6 @@
 #include "client/executor/callee.h"
 #include "mobula/detail/deferred_results.h"
 #include "mobula/errors.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::executor {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/json_writer.h"
 #include "deploy/fleet/fleet_document.h"
 #include "deploy/fleet/planner_state.h"
-#include "protocol/codec/json_writer.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::fleet {

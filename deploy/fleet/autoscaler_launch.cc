@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/json_writer.h"
 #include "deploy/fleet/autoscaler.h"
 #include "protocol/tickets/token.h"
 
@@ -57,7 +58,7 @@ void Autoscaler::make_ticket(const std::string& name,
                         {"public_key", keys->public_key},
                         {"expires_ms", (options_.types.launch_timeout + ticket_margin) / 1ms},
                         {"readable_keys", ""}};
-  head_.query("token_create", "", request.dump(), query_timeout_of_tickets,
+  head_.query("token_create", "", json_text(request), query_timeout_of_tickets,
               [this, name, token, done](const Result<std::string>& text) {
                 if (!text) return done(text.error());
                 Token made = token;

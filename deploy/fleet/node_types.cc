@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/amount_text.h"
+#include "base/json_writer.h"
 #include "base/model/executor_bounds.h"
 #include "base/model/label_selector.h"
 #include "deploy/yaml_value.h"
@@ -204,7 +205,7 @@ planner::NodeType type_of(const std::string& name, const Value& value, std::int6
        {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},
        {"max_workers", [&](const Value& each) { reader.max_workers = count_of(each); }},
        {"price", [&](const Value& each) { reader.type.price = decimal_of(each, max_count); }},
-       {"node_config", [&](const Value& each) { config = json_of(each).dump(); }},
+       {"node_config", [&](const Value& each) { config = json_text(json_of(each)); }},
        {"setup_commands", pass_over}});
   if (!has_resources) value.wrong("has no 'resources'");
   return reader.made(value, workers_of_all);
@@ -256,7 +257,7 @@ NodeTypes types_of(const Value& root) {
                        [&](const Value& each) {
                          const auto json = json_of(each);
                          if (!json.is_object()) each.wrong("is not a mapping of names to values");
-                         made.provider = json.dump();
+                         made.provider = json_text(json);
                        }},
                       {"auth", pass_over},
                       {"head_node_type", pass_over},

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "protocol/codec/json_writer.h"
+#include "base/json_writer.h"
 
 namespace mobula::internal::fleet {
 namespace {

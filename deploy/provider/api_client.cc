@@ -5,7 +5,7 @@
 
 #include <charconv>
 
-#include "protocol/codec/json_writer.h"
+#include "base/json_writer.h"
 
 namespace mobula::internal::provider {
 namespace {

@@ -19,10 +19,10 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/json_writer.h"
 #include "base/time.h"
 #include "deploy/provider/agent_flags.h"
 #include "deploy/provider/serve_provider.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/process_identity.h"
 #include "protocol/program/cluster_files.h"
 

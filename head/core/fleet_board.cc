@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/json_writer.h"
 #include "head/core/head_tables.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/state_json.h"
@@ -94,7 +95,7 @@ Result<std::string> FleetBoard::report(const std::string& argument) {
       never.emplace(id, text_of(row, "reason"));
     }
   }
-  text_ = json.dump();
+  text_ = json_text(json);
   if (!never.empty() && tables_.serving && !tables_.nodes.recovering()) {
     tables_.slots.fail_unserved(never);
     tables_.actors.fail_unserved(never);

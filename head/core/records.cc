@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "head/core/head_core.h"
 #include "head/core/rows.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/messages/core_records_defined.h"
 
 namespace mobula::internal::head {

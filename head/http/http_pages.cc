@@ -9,8 +9,8 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "head/http/page_assets.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/messages/tool_documents.h"
 #include "protocol/tickets/token.h"
 #include "transport/bus/curve.h"

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "base/log.h"
 #include "base/thread_start.h"
 #include "head/core/rejection_log.h"
 #include "head/core/view/metrics_writer.h"
 #include "head/http/http_pages.h"
-#include "protocol/codec/json_writer.h"
 #include "protocol/messages/tool_documents.h"
 #include "transport/net/address.h"
 #include "transport/net/tcp.h"

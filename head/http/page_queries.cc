@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/json_writer.h"
 #include "head/http/span_rows.h"
 #include "protocol/codec/codec.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -32,8 +32,8 @@ class [[nodiscard]] Result {
   T& value() & { return require(), *std::get_if<0>(&state_); }
   // Returns the value, or throws the error.
   const T& value() const& { return require(), *std::get_if<0>(&state_); }
-  // Returns the value, or throws the error. By value, so that `for (auto& row : try_get(ref).value())`
-  // extends its lifetime.
+  // Returns the value, or throws the error. The loop `for (auto& row : try_get(ref).value())`
+  // extends the lifetime of the value.
   T value() && { return require(), std::move(*std::get_if<0>(&state_)); }
   // Returns the value, or throws the error.
   T& operator*() & { return value(); }

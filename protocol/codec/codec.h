@@ -17,6 +17,7 @@
 #include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
+#include "base/model/error_record.h"
 #include "base/model/payload.h"
 #include "base/model/resources.h"
 #include "base/quantity.h"
@@ -52,6 +53,7 @@ void write(Writer& out, T value) {
     out.unsigned_integer(value);
   }
 }
+inline void write(Writer& out, ErrorKind value) { write(out, message_number(value)); }
 template <class T>
 requires std::is_enum_v<T>
 void write(Writer& out, T value) { out.unsigned_integer(static_cast<std::uint64_t>(value)); }
@@ -145,6 +147,11 @@ void read(Reader& in, T& value) {
     value = static_cast<T>(wide);
     if (value != wide) in.fail("integer out of range");
   }
+}
+inline void read(Reader& in, ErrorKind& value) {
+  std::uint8_t number = 0;
+  read(in, number);
+  value = error_kind_of(number);
 }
 // An unknown enumerator keeps its number; code that branches on it needs a default.
 template <class T>

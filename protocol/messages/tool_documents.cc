@@ -4,39 +4,18 @@
 #include <map>
 #include <set>
 
+#include "base/json_writer.h"
 #include "base/model/error_record.h"
 #include "protocol/codec/codec.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal {
 namespace {
 
 using Json = DocumentJson;
 
-const char* type_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::task: return "TaskError";
-    case ErrorKind::cancelled: return "TaskCancelledError";
-    case ErrorKind::worker_crashed: return "WorkerCrashedError";
-    case ErrorKind::out_of_memory: return "OutOfMemoryError";
-    case ErrorKind::actor_died: return "ActorDiedError";
-    case ErrorKind::actor_unavailable: return "ActorUnavailableError";
-    case ErrorKind::object_lost: return "ObjectLostError";
-    case ErrorKind::store_full: return "ObjectStoreFullError";
-    case ErrorKind::unschedulable: return "UnschedulableError";
-    case ErrorKind::pending_limit: return "PendingLimitError";
-    case ErrorKind::invalid_request: return "InvalidRequestError";
-    case ErrorKind::not_found: return "NotFoundError";
-    case ErrorKind::permission: return "PermissionError";
-    case ErrorKind::connection: return "ConnectionError";
-    case ErrorKind::placement_group_removed: return "PlacementGroupRemovedError";
-  }
-  return "Error";
-}
-
 bool add_error(Json& item, const TaskId& task, const ErrorRecord& error) {
   if (!item.is_object() || item.value("task_id", std::string()) != task.hex()) return false;
-  item["error_type"] = type_of(error.kind);
+  item["error_type"] = class_name(error.kind);
   const bool thrown = error.kind == ErrorKind::task && !error.remote_type.empty();
   item["error_message"] = thrown ? error.remote_type + ": " + error.text : error.text;
   return true;
@@ -59,7 +38,7 @@ std::string member_text(const Json& item, const std::string& path) {
     at = &*found;
     from = dot + 1;
   }
-  return at->is_string() ? at->get<std::string>() : at->dump();
+  return at->is_string() ? at->get<std::string>() : json_text(*at);
 }
 
 // An id may be shortened to a prefix of at least four digits, as in every command.

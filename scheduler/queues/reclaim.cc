@@ -364,6 +364,66 @@ std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t 
   return examined;
 }
 
+void Reclaimer::serve_group(Round& round) {
+  const auto& row = *std::exchange(round.group, nullptr);
+  if (is_outranked(row)) return;
+  std::set<NodeId> kept_for_older;
+  for (const auto& [key, node] : reserved_) {
+    if (pending_.waiting_class(key)->rank.rank.since < row.waits_since) kept_for_older.insert(node);
+  }
+  for_group_.reserve_for(row, kept_for_older, round.now, round.out);
+  std::erase_if(reserved_, [&](const auto& each) {
+    return cluster_.nodes().at(each.second).reservation->owner != each.first;
+  });
+}
+
+void Reclaimer::serve_parked(PendingClass& of, Time since, Round& round) {
+  auto& first = of.first();
+  const auto is_first = [&] { return pending_.queues().first_for_quota(of.key.first) == &of; };
+  if (round.now - since >= settings_.reserve_after && is_first())
+    check_withheld_quota(of, round.now);
+  if (round.now >= first.recall_from && is_first()) {
+    ++round.examined;
+    recall_for_quota(first, round.now, round.out);
+  }
+  wake_at(std::max(first.recall_from, round.next));
+}
+
+bool Reclaimer::serve_class(PendingClass& of, Time since, Round& round) {
+  auto& row = *of.row;
+  if (!row.shape.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of))
+    return true;
+  if (round.examined >= settings_.demands_per_round || nodes_left_ == 0) {
+    goes_on_at_.emplace(since, of.sequence);
+    wake_at(round.next);
+    return false;
+  }
+  auto& first = of.first();
+  pending_.heed_quota(of);
+  if (of.is_parked()) {
+    serve_parked(of, since, round);
+    return true;
+  }
+  const auto& resource = row.scarcest.resource;
+  if (round.now >= first.recall_from && round.now - since >= settings_.reserve_after &&
+      (reserved_.contains(of.key) || !round.reserved_resources.contains(resource)) &&
+      !is_outranked(of.key.first, row.shape.need)) {
+    ++round.examined;
+    reserve_for(of, round.now, round.out);
+  }
+  if (reserved_.contains(of.key)) {
+    round.reserved_resources.insert(resource);
+    first.recall_from = std::max(first.recall_from, round.next);
+    wake_at(first.recall_from);
+  } else if (round.examined < settings_.demands_per_round) {
+    round.examined +=
+        recall_for_class(of, round.now, settings_.demands_per_round - round.examined, round.out);
+  } else {
+    wake_at(round.next);
+  }
+  return true;
+}
+
 void Reclaimer::run(Time now, std::vector<Recall>& out) {
   if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_delay);
   // Infeasible demands may be feasible now.
@@ -371,86 +431,32 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   if (const auto at = for_group_.next_due()) wake_at(*at);
   if (!due_ || now < *due_) return;
   due_.reset();
-  std::set<std::string> reserved_resources;
+  Round round{.now = now, .next = now + settings_.pause, .group = for_group_.due(now), .out = out};
   for (const auto& [key, node] : reserved_) {
-    reserved_resources.insert(pending_.waiting_class(key)->row->scarcest.resource);
+    round.reserved_resources.insert(pending_.waiting_class(key)->row->scarcest.resource);
   }
   bool knows_victims = false;
-  const auto next_round = now + settings_.pause;
-  std::size_t examined = 0;
   nodes_left_ = settings_.nodes_per_round;
-  const auto* group = for_group_.due(now);
-  const auto serve_group = [&] {
-    const auto& row = *std::exchange(group, nullptr);
-    if (is_outranked(row)) return;
-    std::set<NodeId> kept_for_older;
-    for (const auto& [key, node] : reserved_) {
-      if (pending_.waiting_class(key)->rank.rank.since < row.waits_since)
-        kept_for_older.insert(node);
-    }
-    for_group_.reserve_for(row, kept_for_older, now, out);
-    std::erase_if(reserved_, [&](const auto& each) {
-      return cluster_.nodes().at(each.second).reservation->owner != each.first;
-    });
-  };
   // The next round continues after the limit of this one; otherwise only the oldest demands would
   // be searched.
   const auto begin = std::exchange(goes_on_at_, std::nullopt);
-  if (begin) wake_at(next_round);
+  if (begin) wake_at(round.next);
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
-    if (group != nullptr && group->waits_since <= since) serve_group();
+    if (round.group != nullptr && round.group->waits_since <= since) serve_group(round);
     if (begin && std::pair(since, of.sequence) < *begin) return true;
     if (now - since < settings_.recall_delay) {
-      wake_at(std::max(since + settings_.recall_delay, next_round));
+      wake_at(std::max(since + settings_.recall_delay, round.next));
       return false;
     }
     if (!std::exchange(knows_victims, true)) victims_ = jobs_by_share();
-    auto& row = *of.row;
-    if (!row.shape.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of))
-      return true;
-    if (examined >= settings_.demands_per_round || nodes_left_ == 0) {
-      goes_on_at_.emplace(since, of.sequence);
-      wake_at(next_round);
-      return false;
-    }
-    auto& first = of.first();
-    pending_.heed_quota(of);
-    if (of.is_parked()) {
-      if (now - since >= settings_.reserve_after &&
-          pending_.queues().first_for_quota(of.key.first) == &of) {
-        check_withheld_quota(of, now);
-      }
-      if (now >= first.recall_from && pending_.queues().first_for_quota(of.key.first) == &of) {
-        ++examined;
-        recall_for_quota(first, now, out);
-      }
-      wake_at(std::max(first.recall_from, next_round));
-      return true;
-    }
-    const auto& resource = row.scarcest.resource;
-    if (now >= first.recall_from && now - since >= settings_.reserve_after &&
-        (reserved_.contains(of.key) || !reserved_resources.contains(resource)) &&
-        !is_outranked(of.key.first, row.shape.need)) {
-      ++examined;
-      reserve_for(of, now, out);
-    }
-    if (reserved_.contains(of.key)) {
-      reserved_resources.insert(resource);
-      first.recall_from = std::max(first.recall_from, next_round);
-      wake_at(first.recall_from);
-    } else if (examined < settings_.demands_per_round) {
-      examined += recall_for_class(of, now, settings_.demands_per_round - examined, out);
-    } else {
-      wake_at(next_round);
-    }
-    return true;
+    return serve_class(of, since, round);
   });
-  if (group != nullptr) serve_group();
+  if (round.group != nullptr) serve_group(round);
   for (const auto& [key, node] : reserved_) check_withheld(node, now);
   if (const auto& held = for_group_.held()) {
     for (const auto& [node, bundles] : held->bundles) check_withheld(node, now);
   }
-  if (const auto at = for_group_.next_due()) wake_at(std::max(*at, next_round));
+  if (const auto at = for_group_.next_due()) wake_at(std::max(*at, round.next));
 }
 
 }  // namespace mobula::internal::scheduler

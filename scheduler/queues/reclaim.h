@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -88,6 +90,21 @@ class Reclaimer {
     std::int64_t share = 0;  // share of the job including `promised`
   };
 
+  // State of one call of `run`.
+  struct Round {
+    Time now;
+    Time next;  // time of the next round
+    std::size_t examined = 0;
+    // resources with a reservation: each has at most one
+    std::set<std::string> reserved_resources{};
+    const Groups::Row* group = nullptr;  // due group that is not served yet
+    std::vector<Recall>& out;
+  };
+
+  void serve_group(Round& round);
+  // Serves the demands of a class. Returns false if the round ends here.
+  bool serve_class(PendingClass& of, Time since, Round& round);
+  void serve_parked(PendingClass& of, Time since, Round& round);
   bool is_outranked(JobId job, const Need& need) const;
   Search search_for(const Demand& demand, Time now, bool patient) const;
   // A slot was found, and the search continues.

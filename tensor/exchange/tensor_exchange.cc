@@ -26,6 +26,28 @@ transfer::RegionOptions with_long_timeout(transfer::RegionOptions options) {
   return options;
 }
 
+// Result of a request that leads to no pull.
+PullResult result_without_pull(std::uint64_t request, const RefRecord& ref,
+                               std::variant<Elements, InStore, Failure> outcome) {
+  return {.request = request,
+          .object = ref.object,
+          .outcome = std::move(outcome),
+          .path = {},
+          .holder = ref.owner,
+          .refusals = {},
+          .failed_tries = {},
+          .fell_back = false};
+}
+
+transfer::TensorRequest request_of(const RefRecord& ref, std::vector<DirectPath> paths,
+                                   int device) {
+  return {.object = ref.object,
+          .size_bytes = static_cast<std::uint64_t>(ref.tensor->size_bytes),
+          .holders = {ref.owner},
+          .paths = std::move(paths),
+          .device_ordinal = static_cast<std::uint32_t>(std::max(device, 0))};
+}
+
 }  // namespace
 
 std::string TensorExchange::text_of(DirectPath path, std::string_view why) {
@@ -309,14 +331,7 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
   std::vector<Wanted> wanted;
   std::vector<std::map<std::uint64_t, Gathering>::node_type> never_began;
   for (const RefRecord& each : request.tensors) {
-    PullResult none{.request = number,
-                    .object = each.object,
-                    .outcome = InStore{},
-                    .path = {},
-                    .holder = each.owner,
-                    .refusals = {},
-                    .failed_tries = {},
-                    .fell_back = false};
+    PullResult none = result_without_pull(number, each, InStore{});
     if (!is_sound(each)) {
       none.outcome = failure(ErrorCode::corrupt, "the ref names another process than its holder");
       at_once.push_back(std::move(none));
@@ -328,9 +343,8 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
       continue;
     }
     open_plugin_of(each.tensor->preference.named);
-    // host tensors are copied to `device`
-    const bool moves = !each.tensor->device.empty() && request.device;
-    const int device = moves ? *request.device : paths_->landing(*each.tensor);
+    const bool has_choice = !each.tensor->device.empty() && request.device;  // not on the host
+    const int device = has_choice ? *request.device : paths_->landing(*each.tensor);
     const auto choice = paths_->choose(each.owner, *each.tensor, device);
     if (choice.paths.empty()) {
       for (const auto& refusal : choice.refusals)
@@ -339,11 +353,7 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
       at_once.push_back(std::move(none));
       continue;
     }
-    transfer::TensorRequest one{.object = each.object,
-                                .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
-                                .holders = {each.owner},
-                                .paths = choice.paths,
-                                .device_ordinal = static_cast<std::uint32_t>(std::max(device, 0))};
+    transfer::TensorRequest one = request_of(each, choice.paths, device);
     Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
     if (is_chunked(whole, choice.paths) && add_parts(number, whole, one, together, wanted))
       continue;
@@ -362,14 +372,7 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
           continue;
         }
         if (!pulls) {
-          at_once.push_back({.request = number,
-                             .object = wanted[i].ref.object,
-                             .outcome = pulls.error(),
-                             .path = {},
-                             .holder = wanted[i].ref.owner,
-                             .refusals = {},
-                             .failed_tries = {},
-                             .fell_back = false});
+          at_once.push_back(result_without_pull(number, wanted[i].ref, pulls.error()));
           continue;
         }
         request.pulls.emplace((*pulls)[i], wanted[i]);

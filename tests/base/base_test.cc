@@ -191,7 +191,7 @@ TEST(Table, MatchesListOfRows) {
   std::mt19937_64 draw(7);
   Table<TaskId, std::string> table;
   std::vector<std::pair<TaskId, std::string>> rows;
-  std::map<TaskId, const std::string*> places;
+  std::map<TaskId, const std::string*> addresses;
   for (int step = 0; step < 12'000; ++step) {
     const auto id = TaskId::of((draw() % 700) << (step % 3 * 20));
     const auto at = std::ranges::find(rows, id, [](const auto& each) { return each.first; });
@@ -202,7 +202,7 @@ TEST(Table, MatchesListOfRows) {
       ASSERT_EQ(fresh, at == rows.end());
       if (fresh) {
         rows.emplace_back(id, row);
-        places[id] = there;
+        addresses[id] = there;
       }
     } else {
       ASSERT_EQ(table.erase(id), at != rows.end());
@@ -214,7 +214,7 @@ TEST(Table, MatchesListOfRows) {
     for (const auto& [key, row] : table) {
       ASSERT_EQ(key, rows.at(position).first);
       ASSERT_EQ(row, rows.at(position).second);
-      ASSERT_EQ(&row, places.at(key)) << "rows keep their address";
+      ASSERT_EQ(&row, addresses.at(key)) << "rows keep their address";
       ASSERT_EQ(table.find(key), &row);
       ++position;
     }

@@ -22,7 +22,7 @@ TEST(BlockTable, MatchesListOfRows) {
   std::mt19937_64 draw(7);
   Rows table;
   std::vector<std::pair<TaskId, std::string>> rows;
-  std::map<TaskId, const std::string*> places;
+  std::map<TaskId, const std::string*> addresses;
   for (int step = 0; step < 12'000; ++step) {
     const TaskId id = key_of(draw() % 700, step);
     const auto at = std::ranges::find(rows, id, [](const auto& each) { return each.first; });
@@ -33,7 +33,7 @@ TEST(BlockTable, MatchesListOfRows) {
       if (is_new) {
         *there = "row " + std::to_string(step);
         rows.emplace_back(id, *there);
-        places[id] = there;
+        addresses[id] = there;
       }
     } else if (at != rows.end() && draw() % 2 == 0) {
       ASSERT_EQ(table.take(id), at->second);
@@ -50,7 +50,7 @@ TEST(BlockTable, MatchesListOfRows) {
     for (const auto& [key, row] : table) {
       ASSERT_EQ(key, rows.at(position).first);
       ASSERT_EQ(row, rows.at(position).second);
-      ASSERT_EQ(&row, places.at(key)) << "rows keep their address";
+      ASSERT_EQ(&row, addresses.at(key)) << "rows keep their address";
       ASSERT_EQ(table.find(key), &row);
       ++position;
     }

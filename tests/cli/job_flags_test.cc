@@ -105,9 +105,9 @@ TEST(BatchScript, NamesAllInvalidLinesAtOnce) {
   ASSERT_FALSE(flags);
   EXPECT_EQ(flags.error().code, ErrorCode::invalid_argument);
   const std::string& text = flags.error().text;
-  for (const char* place : {"s.sh:2: ", "s.sh:3: --time-limit",
-                            "s.sh:4: ", "s.sh:5: ", "s.sh:6: --env", "s.sh:7: ", "s.sh:9: "}) {
-    EXPECT_THAT(text, HasSubstr(place));
+  for (const char* location : {"s.sh:2: ", "s.sh:3: --time-limit",
+                               "s.sh:4: ", "s.sh:5: ", "s.sh:6: --env", "s.sh:7: ", "s.sh:9: "}) {
+    EXPECT_THAT(text, HasSubstr(location));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
 }

@@ -172,6 +172,12 @@ TEST_F(ProgramTest, WrongUse_ExitsWithTwo) {
   expect_one_line(outcome, "--num-cpus");
 }
 
+// A filter of bytes that are not UTF-8 travels with U+FFFD in their place.
+TEST_F(ProgramTest, FilterIsNoUtf8_ReachesHead) {
+  const auto events = mobula({"events", "--kind", "NODE_\xff"});
+  EXPECT_EQ(events.code, 3) << events.err;
+}
+
 TEST_F(ProgramTest, NoListenerAtAddress_ExitsWithThree) {
   const auto outcome = mobula({"status", "--address", "127.0.0.1:1"});
   EXPECT_EQ(outcome.code, 3);
@@ -409,9 +415,9 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
   EXPECT_THAT(refused.err, HasSubstr("operator.key"));
   EXPECT_THAT(refused.err, HasSubstr("driver token 'wheel'"));
   EXPECT_THAT(refused.err, HasSubstr("--expose-head-keys"));
-  auto asked = join;
-  asked.push_back("--expose-head-keys");
-  EXPECT_EQ(mobula(asked).code, 0);
+  auto allowed = join;
+  allowed.push_back("--expose-head-keys");
+  EXPECT_EQ(mobula(allowed).code, 0);
 }
 
 TEST_F(ProgramTest, HeadWithTokens_RefusesItsWorker) {

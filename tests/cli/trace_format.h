@@ -22,7 +22,7 @@ class TraceFormat {
   // Returns the faults; empty if the file is valid.
   static std::vector<std::string> faults_of(const Json& trace) {
     TraceFormat format;
-    format.look_at_file(trace);
+    format.check_file(trace);
     return std::move(format.faults_);
   }
 
@@ -37,7 +37,7 @@ class TraceFormat {
     if (faults_.size() < 20) faults_.push_back(what + ": " + event.dump());
   }
 
-  void look_at_file(const Json& trace) {
+  void check_file(const Json& trace) {
     if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array()) {
       return fault("it is no object with an array traceEvents", Json());
     }
@@ -45,15 +45,15 @@ class TraceFormat {
     if (unit != "ms" && unit != "ns") fault("displayTimeUnit is neither ms nor ns", unit);
     if (trace.contains("otherData") && !trace["otherData"].is_object())
       fault("otherData is no object", trace["otherData"]);
-    for (const auto& event : trace["traceEvents"]) look_at(event);
+    for (const auto& event : trace["traceEvents"]) check_event(event);
     for (auto& [track, slices] : slices_) nest(slices);
     for (const auto& [key, begun] : waits_) {
       if (!begun.empty()) fault("a wait begins and never ends", begun.back());
     }
-    for (const auto& [id, steps] : flows_) look_at_flow(steps);
+    for (const auto& [id, steps] : flows_) check_flow(steps);
   }
 
-  void look_at(const Json& event) {
+  void check_event(const Json& event) {
     if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string() ||
         event["ph"].get<std::string>().size() != 1) {
       return fault("it has no phase of one letter", event);
@@ -67,7 +67,7 @@ class TraceFormat {
     if (event.contains("args") && !event["args"].is_object())
       return fault("args is no object", event);
     const char phase = event["ph"].get<std::string>().front();
-    if (phase == 'M') return look_at_metadata(event);
+    if (phase == 'M') return check_metadata(event);
     if (!event.contains("ts") || !event["ts"].is_number() || event["ts"].get<double>() < 0)
       return fault("it has no time", event);
     if (!event.contains("cat") || !event["cat"].is_string() ||
@@ -102,7 +102,7 @@ class TraceFormat {
     }
   }
 
-  void look_at_metadata(const Json& event) {
+  void check_metadata(const Json& event) {
     const std::string name = event["name"];
     const bool names = name == "process_name" || name == "thread_name";
     const bool sorts = name == "process_sort_index" || name == "thread_sort_index";
@@ -129,7 +129,7 @@ class TraceFormat {
   }
 
   // One start, then steps, then one end, all with one name and each within a slice of its track.
-  void look_at_flow(const std::vector<Json>& steps) {
+  void check_flow(const std::vector<Json>& steps) {
     std::map<std::string, int> phases;
     for (const auto& step : steps) {
       ++phases[step["ph"]];

@@ -39,7 +39,7 @@ class Counter : public Base {
   std::unique_ptr<int> owned() { return std::make_unique<int>(value_); }
   void fail() { throw std::runtime_error("failed"); }
   void leave() { mobula::exit_actor(); }
-  int ask(ActorHandle<Counter> other) { return other.call<&Counter::value>().get(); }
+  int value_of(ActorHandle<Counter> other) { return other.call<&Counter::value>().get(); }
 
  private:
   int value_;
@@ -106,7 +106,7 @@ TEST(Actor, CountsForwardedHandles) {
     EXPECT_EQ(copy, first);
     EXPECT_NE(first, second);
     EXPECT_EQ(runtime->actors.size(), 2u);
-    EXPECT_EQ(first.call<&Counter::ask>(second).get(), 2);
+    EXPECT_EQ(first.call<&Counter::value_of>(second).get(), 2);
     struct Team {
       std::string name;
       std::vector<ActorHandle<Counter>> members;

@@ -64,13 +64,13 @@ struct KindRow {
 };
 const KindRow kind_rows[] = {
     {ErrorKind::task, typeid(TaskError)},
-    {ErrorKind::cancelled, typeid(TaskCancelledError)},
+    {ErrorKind::task_cancelled, typeid(TaskCancelledError)},
     {ErrorKind::worker_crashed, typeid(WorkerCrashedError)},
     {ErrorKind::out_of_memory, typeid(OutOfMemoryError)},
     {ErrorKind::actor_died, typeid(ActorDiedError)},
     {ErrorKind::actor_unavailable, typeid(ActorUnavailableError)},
     {ErrorKind::object_lost, typeid(ObjectLostError)},
-    {ErrorKind::store_full, typeid(ObjectStoreFullError)},
+    {ErrorKind::object_store_full, typeid(ObjectStoreFullError)},
     {ErrorKind::unschedulable, typeid(UnschedulableError)},
     {ErrorKind::pending_limit, typeid(PendingLimitError)},
     {ErrorKind::invalid_request, typeid(InvalidRequestError)},
@@ -78,6 +78,15 @@ const KindRow kind_rows[] = {
     {ErrorKind::permission, typeid(PermissionError)},
     {ErrorKind::connection, typeid(ConnectionError)},
     {ErrorKind::placement_group_removed, typeid(PlacementGroupRemovedError)},
+    {ErrorKind::other, typeid(Error)},
+    {ErrorKind::not_initialized, typeid(NotInitializedError)},
+    {ErrorKind::get_timeout, typeid(GetTimeoutError)},
+    {ErrorKind::transfer, typeid(TransferError)},
+    {ErrorKind::tensor_shared, typeid(TensorSharedError)},
+    {ErrorKind::protocol_mismatch, typeid(ProtocolMismatchError)},
+    {ErrorKind::serialization, typeid(SerializationError)},
+    {ErrorKind::collective, typeid(CollectiveError)},
+    {ErrorKind::interrupted, typeid(InterruptedError)},
 };
 
 TEST(ErrorMapping, CoversEachResultCode) {
@@ -100,10 +109,31 @@ TEST(ErrorMapping, HasNoCodeWithoutARow) {
     EXPECT_EQ(static_cast<std::size_t>(code_rows[i].code), i + 1);
   EXPECT_EQ(to_string(static_cast<ErrorCode>(std::size(code_rows) + 1)),
             to_string(static_cast<ErrorCode>(255)));
-  for (std::size_t i = 0; i < std::size(kind_rows); ++i)
-    EXPECT_EQ(static_cast<std::size_t>(kind_rows[i].kind), i);
-  EXPECT_EQ(thrown_for_kind(static_cast<ErrorKind>(std::size(kind_rows))),
-            std::type_index(typeid(Error)));
+  EXPECT_EQ(error_kind_of(std::size(kind_rows)), ErrorKind::other);
+}
+
+// The rows are in the order of the numbers in messages, which releases since the first have in
+// common: 0 is `task` although the enumerator has the value 6.
+TEST(ErrorMapping, KeepsTheNumbersOfMessages) {
+  for (std::size_t number = 0; number < std::size(kind_rows); ++number) {
+    ErrorRecord record;
+    record.kind = kind_rows[number].kind;
+    auto bytes = encode(record);
+    ASSERT_EQ(bytes.at(1), std::byte(number)) << "the first field after the head of the array";
+    EXPECT_EQ(decode<ErrorRecord>(bytes).value().kind, record.kind);
+    EXPECT_EQ(message_number(record.kind), number);
+  }
+  auto later = encode(ErrorRecord{});
+  later.at(1) = std::byte{100};
+  EXPECT_EQ(decode<ErrorRecord>(later).value().kind, ErrorKind::other);
+}
+
+// Commands and the console print the name of the class that a program catches.
+TEST(ErrorMapping, NamesTheClassOfEachKind) {
+  for (const KindRow& row : kind_rows) {
+    EXPECT_NE(std::string(row.type.name()).find(class_name(row.kind)), std::string::npos)
+        << class_name(row.kind);
+  }
 }
 
 TEST(ErrorMapping, KeepsTheFactsOfAnError) {

@@ -139,7 +139,7 @@ class Packed {
 
 // Grows by one byte with each serialization.
 struct Restless {
-  mutable int looks = 0;
+  mutable int encodings = 0;
 };
 
 }  // namespace
@@ -159,7 +159,7 @@ struct mobula::Serializer<Token> {
 template <>
 struct mobula::Serializer<Restless> {
   static void write(Writer& out, const Restless& value) {
-    out.write(std::string(static_cast<std::size_t>(++value.looks), 'x'));
+    out.write(std::string(static_cast<std::size_t>(++value.encodings), 'x'));
   }
   static Restless read(Reader&) { return {}; }
 };
@@ -329,9 +329,9 @@ TEST(Serialize, CopiesLargeBlockIntoHugePages) {
 
 TEST(Serialize, RejectsDamagedLengths) {
   auto bytes = mobula::detail::to_bytes(std::vector<std::string>{"abc"});
-  for (const std::size_t place : {16, 24}) {
+  for (const std::size_t position : {16, 24}) {
     auto damaged = bytes;
-    for (std::size_t i = 0; i < 8; ++i) damaged[place + i] = std::byte{0xff};
+    for (std::size_t i = 0; i < 8; ++i) damaged[position + i] = std::byte{0xff};
     EXPECT_THROW(from_bytes<std::vector<std::string>>(damaged), SerializationError);
   }
   bytes.push_back(std::byte{0});

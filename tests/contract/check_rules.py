@@ -5,7 +5,7 @@ usage: check_rules.py ROOT [--list]
 
 Every statement of the page has one row in the table, in the order of the page: an id, the beginning of the statement,
 and at least one test. The tests named in a row must exist in the sources under tests/. So must the tests in the tables
-of tests/reports/known_reports.md and tests/ray/parity.md. --list prints the statements, with new ids for those without a row.
+of docs/known-reports.md and tests/ray/parity.md. --list prints the statements, with new ids for those without a row.
 """
 import pathlib
 import re
@@ -13,7 +13,7 @@ import sys
 
 PAGE = "docs/api.md"
 TABLE = "tests/contract/rules.md"
-NAMING = ("tests/reports/known_reports.md", "tests/ray/parity.md")  # pages whose tables name tests
+NAMING = ("docs/known-reports.md", "tests/ray/parity.md")  # pages whose tables name tests
 SHOWN = 72  # characters of a statement in its row
 
 

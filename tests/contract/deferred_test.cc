@@ -37,7 +37,7 @@ class Board {
  public:
   ~Board() { join(); }
 
-  Deferred<int> ask(int x) {
+  Deferred<int> submit(int x) {
     Promise<int> promise;
     auto deferred = promise.get_deferred();
     const std::lock_guard lock(mutex_);
@@ -176,16 +176,16 @@ ActorHandle<Board> make_board(int max_concurrency = 2000) {
   return mobula::actor<Board>.options({.max_concurrency = max_concurrency}).remote();
 }
 
-std::vector<ObjectRef<int>> ask(const ActorHandle<Board>& board, int count) {
+std::vector<ObjectRef<int>> submit(const ActorHandle<Board>& board, int count) {
   std::vector<ObjectRef<int>> refs;
-  for (int i = 0; i < count; ++i) refs.push_back(board.call<&Board::ask>(i));
+  for (int i = 0; i < count; ++i) refs.push_back(board.call<&Board::submit>(i));
   return refs;
 }
 
 TEST(ContractDeferred, AnswersThousandCallsFromEightThreads) {
   const auto board = make_board();
   const int before = got(board.call<&Board::threads_of_process>());
-  const auto refs = ask(board, 1000);
+  const auto refs = submit(board, 1000);
   EXPECT_TRUE(becomes_true([&] { return got(board.call<&Board::waiting>()) == 1000; }));
   EXPECT_EQ(got(board.call<&Board::threads_of_process>()), before) << "one thread runs all calls";
   EXPECT_EQ(got(board.call<&Board::answer>(8)), 1000);
@@ -204,7 +204,7 @@ TEST(ContractDeferred, FirstCompletionDecides) {
 
 TEST(ContractDeferred, ExceptionsReachTheCaller) {
   const auto board = make_board();
-  const auto refs = ask(board, 2);
+  const auto refs = submit(board, 2);
   got(board.call<&Board::fail>());
   EXPECT_THROW(got(refs[0]), std::out_of_range);
   EXPECT_THROW(got(board.call<&Board::throws>(1)), std::invalid_argument);
@@ -213,7 +213,7 @@ TEST(ContractDeferred, ExceptionsReachTheCaller) {
 
 TEST(ContractDeferred, PromiseDestroyed_CallFails) {
   const auto board = make_board();
-  const auto refs = ask(board, 3);
+  const auto refs = submit(board, 3);
   EXPECT_EQ(got(board.call<&Board::drop>()), 3);
   try {
     got(refs[1]);
@@ -226,7 +226,7 @@ TEST(ContractDeferred, PromiseDestroyed_CallFails) {
 
 TEST(ContractDeferred, MaxConcurrencyCountsIncompleteCalls) {
   const auto board = make_board(2);
-  const auto refs = ask(board, 2);
+  const auto refs = submit(board, 2);
   const auto third = board.call<&Board::at_once>(1);
   EXPECT_TRUE(is_pending(third)) << "two calls are not complete";
   mobula::kill(board);
@@ -269,7 +269,7 @@ TEST(ContractDeferred, CancelRequestsStop) {
 
 TEST(ContractDeferred, ProcessKilled_IncompleteCallsFail) {
   const auto board = make_board();
-  const auto refs = ask(board, 100);
+  const auto refs = submit(board, 100);
   const auto pid = static_cast<pid_t>(got(board.call<&Board::pid>()));
   ::kill(pid, SIGKILL);
   for (const auto& each : refs) EXPECT_THROW(got(each), ActorDiedError);
@@ -281,7 +281,7 @@ TEST(ContractDeferred, ProcessKilled_CallsRunAgain) {
       mobula::actor<Board>
           .options({.max_restarts = 1, .max_task_retries = 1, .max_concurrency = 2000})
           .remote();
-  const auto refs = ask(board, count);
+  const auto refs = submit(board, count);
   const auto all_wait = [&] { return got(board.call<&Board::waiting>()) == count; };
   ASSERT_TRUE(becomes_true(all_wait));
   ::kill(static_cast<pid_t>(got(board.call<&Board::pid>())), SIGKILL);
@@ -293,7 +293,7 @@ TEST(ContractDeferred, ProcessKilled_CallsRunAgain) {
 
 TEST(ContractDeferred, ActorExit_AwaitsIncompleteCalls) {
   auto board = make_board();
-  const auto refs = ask(board, 8);
+  const auto refs = submit(board, 8);
   const auto more = board.call<&Board::answer>(2);
   const auto leaves = board.call<&Board::leave>();
   EXPECT_EQ(got(more), 8);
@@ -301,7 +301,7 @@ TEST(ContractDeferred, ActorExit_AwaitsIncompleteCalls) {
   EXPECT_THROW(got(leaves), ActorDiedError);
 
   auto dropped = make_board();
-  const auto kept = ask(dropped, 4);
+  const auto kept = submit(dropped, 4);
   const auto answered = dropped.call<&Board::answer>(1);
   dropped = {};
   EXPECT_EQ(got(kept), (std::vector<int>{0, 2, 4, 6}));
@@ -341,7 +341,7 @@ TEST(ContractDeferred, ManyCalls_LeaveNothing) {
   std::vector<HeapBytes> heaps;
   for (long done = 0; done < rounds; ++done) {
     for (int i = 0; i < 6; ++i) {
-      const auto refs = ask(board, calls_of_round / 6);
+      const auto refs = submit(board, calls_of_round / 6);
       got(board.call<&Board::answer>(2));
       got(refs);
     }
@@ -369,7 +369,7 @@ TEST(ContractDeferred, ManyCalls_LeaveNothing) {
 
 TEST(ContractDeferred, CancelsAndCompletionsRace) {
   const auto board = make_board();
-  const auto refs = ask(board, 500);
+  const auto refs = submit(board, 500);
   const auto answered = board.call<&Board::answer>(4);
   for (const auto& each : refs) mobula::cancel(each);
   int cancelled = 0;

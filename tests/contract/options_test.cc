@@ -138,7 +138,7 @@ TEST(ContractOptions, SmallOptionsHaveTheirOrder) {
   EXPECT_TRUE(!CancelOptions{}.force && CancelOptions{}.recursive && KillOptions{}.no_restart);
 }
 
-TEST(ContractOptions, PlacesAndPoliciesHaveTheirNames) {
+TEST(ContractOptions, StrategiesAndPoliciesHaveTheirNames) {
   static_assert(std::is_same_v<Scheduling, std::variant<Default, Spread, NodeAffinity>>);
   EXPECT_TRUE((in_order<NodeAffinity>(&NodeAffinity::node_id, &NodeAffinity::soft)));
   EXPECT_FALSE(NodeAffinity{}.soft);

@@ -118,7 +118,7 @@ TEST(ContractActorPool, PushAndPopIdleChangeTheActors) {
   EXPECT_TRUE(busy.get_next(wait_timeout));
 }
 
-TEST(ContractActorPool, ErrorsKeepTheirPlace) {
+TEST(ContractActorPool, ErrorsKeepTheirPosition) {
   ActorPool<Worker, int> pool(workers(2));
   auto results = pool.map(fails_on_odd, std::vector<int>{0, 1, 2, 3});
   EXPECT_EQ(results.next(), 0);
@@ -340,7 +340,7 @@ TEST(ContractMapCalls, BoundsCallsInFlight) {
   EXPECT_EQ(started, 4);  // the end of the range starts no call
 }
 
-TEST(ContractMapCalls, ErrorsKeepTheirPlace) {
+TEST(ContractMapCalls, ErrorsKeepTheirPosition) {
   const auto call = [](int item) {
     if (item == 2) throw std::domain_error("no call");
     return mobula::task<odd_fails>.options({.max_retries = 0}).remote(item);

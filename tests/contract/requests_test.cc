@@ -80,7 +80,7 @@ TEST(ContractRequests, RetriedTaskCreatesActorsAndGroupsAgain) {
       1);
 }
 
-TEST(ContractRequests, ActorsHoldNoCpuUnlessAsked) {
+TEST(ContractRequests, ActorsHoldNoCpuUnlessRequested) {
   const auto plain = mobula::actor<Worker>.remote();
   EXPECT_EQ(got(plain.call<&Worker::resources>()).count("CPU"), 0u);
   const auto with_memory = mobula::actor<Worker>.options({.memory = 1 << 20}).remote();

@@ -81,14 +81,14 @@ TEST_P(DeviceRows, ShowsAllocatedDevicesToProcesses) {
   Process driver = start_driver({"holds_devices"});
   std::int64_t free = units(row.gpus);
   std::vector<std::size_t> actor_of(row.steps.size());  // actor numbers count requests
-  std::size_t asked = 0;
+  std::size_t requested = 0;
   for (std::size_t number = 0; number < row.steps.size(); ++number) {
     const DeviceStep& step = row.steps[number];
     SCOPED_TRACE(testing::Message() << "step " << number);
-    const bool asks = step.what != What::ended && step.what != What::served;
-    const std::size_t actor = actor_of[number] = asks ? asked++ : actor_of[step.of];
-    const double gpus = asks ? step.gpus : row.steps[step.of].gpus;
-    if (asks) driver.say("ask " + plain(gpus));
+    const bool requests_device = step.what != What::ended && step.what != What::served;
+    const std::size_t actor = actor_of[number] = requests_device ? requested++ : actor_of[step.of];
+    const double gpus = requests_device ? step.gpus : row.steps[step.of].gpus;
+    if (requests_device) driver.say("ask " + plain(gpus));
     switch (step.what) {
       case What::given:
       case What::served:

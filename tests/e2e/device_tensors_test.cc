@@ -223,7 +223,7 @@ TEST_F(DeviceCollectives, AutomaticGroup_RestoresInputAfterFailure) {
 
 TEST_F(DeviceCollectives, AutomaticGroup_ReducesInPlaceWithoutCopy) {
   start_with_gpus(2, "memory=734003200");
-  drive({"gpu_collective_no_room"}, Milliseconds(150'000));
+  drive({"gpu_collective_no_memory"}, Milliseconds(150'000));
 }
 
 TEST_F(DeviceCollectives, AutomaticGroup_ReplacesProcessWhenNcclHangs) {

@@ -316,8 +316,8 @@ TEST_F(Jobs, ReadsOptionsFromBatchScript) {
       << "#!/bin/sh\n#MOBULA --unknown\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
   const Ended bad = mobula({"batch", file("bad.sh")});
   EXPECT_EQ(bad.code, 2);
-  for (const char* place : {"bad.sh:2: ", "bad.sh:3: ", "bad.sh:5: "}) {
-    EXPECT_NE(bad.err.find(place), std::string::npos) << place << bad.err;
+  for (const char* location : {"bad.sh:2: ", "bad.sh:3: ", "bad.sh:5: "}) {
+    EXPECT_NE(bad.err.find(location), std::string::npos) << location << bad.err;
   }
 }
 

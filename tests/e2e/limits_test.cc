@@ -27,7 +27,7 @@ class ManyActors : public ClusterTest {
 
 TEST_F(ManyActors, RunsCallsBeyondQueueInOrder) {
   start_head({"--num-cpus", "2"});
-  Process driver = start_driver({"calls_without_room", directory() + "/go"});
+  Process driver = start_driver({"calls_beyond_limit", directory() + "/go"});
   ASSERT_TRUE(driver.prints("submitted", Milliseconds(60'000))) << driver.err();
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
     const Words words{"list",     "tasks",
@@ -97,9 +97,9 @@ TEST_F(Limits, NoDescriptors_CallsUseSocketsAndActorsWait) {
   std::string log;
   // Reading a log needs descriptors, which dropped actors may still hold.
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
-    const Ended asked = mobula({"logs", "agent"});
-    log = asked.out;
-    return asked.code == 0 && log.find(said) != std::string::npos;
+    const Ended shown = mobula({"logs", "agent"});
+    log = shown.out;
+    return shown.code == 0 && log.find(said) != std::string::npos;
   })) << log;
   EXPECT_EQ(log.find(said), log.rfind(said)) << "said once";
 }

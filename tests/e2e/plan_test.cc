@@ -39,7 +39,7 @@ available_node_types:
 TEST_F(Planning, LaunchesForPendingAndTerminatesIdleNodes) {
   start_head({"--num-cpus", "2"});
   start_node("b", {"--num-cpus", "2", "--labels", "mobula.io/node-group=cpu"});
-  Process driver = start_driver({"ask_for_more"});
+  Process driver = start_driver({"request_more"});
   ASSERT_TRUE(driver.prints("asked")) << driver.err();
   // Three tasks of 4 CPUs share the capacity that the group leaves on its two nodes. The actor
   // needs a GPU.

@@ -176,8 +176,8 @@ TEST_F(RejectsForeignPeers, RejectsKeyOfAnotherCluster) {
   std::filesystem::permissions(other, std::filesystem::perms(0600));
   const Ended joined = mobula({"start", "--address", address(), "--key", other}, "b");
   EXPECT_EQ(joined.code, 4) << joined.err;
-  const Ended asked = mobula({"status", "--address", address(), "--key", other}, "b");
-  EXPECT_EQ(asked.code, 4) << asked.err;
+  const Ended refused = mobula({"status", "--address", address(), "--key", other}, "b");
+  EXPECT_EQ(refused.code, 4) << refused.err;
 }
 
 // A driver on a machine without an agent. The driver starts its own.

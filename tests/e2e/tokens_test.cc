@@ -149,14 +149,14 @@ TEST_F(TokenCluster, RejectsNodeIdOfAnotherMachine) {
   const std::string second = create("agent", "second");
   ASSERT_EQ(mobula({"start", "--join", first, "--num-cpus", "1"}, "b").code, 0);
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 2; }));
-  const std::string place = "/default/agent/node";
-  const std::string id = read_text(state_of("b") + place).substr(0, 32);
+  const std::string node_file = "/default/agent/node";
+  const std::string id = read_text(state_of("b") + node_file).substr(0, 32);
   // Writes the first node's id into the directory of a machine with another ticket, in the format
   // of an earlier release.
   std::filesystem::create_directories(state_of("c") + "/default/agent");
   for (const char* each : {"", "/default", "/default/agent"})
     ::chmod((state_of("c") + each).c_str(), 0700);
-  std::ofstream(state_of("c") + place) << id << "\n";
+  std::ofstream(state_of("c") + node_file) << id << "\n";
   const Ended thief = mobula({"start", "--join", second, "--num-cpus", "1"}, "c");
   EXPECT_EQ(thief.code, 4) << thief.out << thief.err;
   EXPECT_NE(thief.err.find("belongs to the key"), std::string::npos) << thief.err;
@@ -164,8 +164,8 @@ TEST_F(TokenCluster, RejectsNodeIdOfAnotherMachine) {
   // The original machine joins again. The other machine joins too, under its own id.
   EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
   EXPECT_EQ(mobula({"start", "--join", first, "--num-cpus", "1"}, "b").code, 0);
-  EXPECT_EQ(read_text(state_of("b") + place).substr(0, 32), id);
-  std::filesystem::remove(state_of("c") + place);
+  EXPECT_EQ(read_text(state_of("b") + node_file).substr(0, 32), id);
+  std::filesystem::remove(state_of("c") + node_file);
   EXPECT_EQ(mobula({"start", "--join", second, "--num-cpus", "1"}, "c").code, 0);
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 3; }));
   for (const char* each : {"b", "c"}) EXPECT_EQ(mobula({"stop", "--grace", "1"}, each).code, 0);

@@ -30,8 +30,8 @@ void expect_versions(const std::string& text) {
 
 // Returns the head's reply to a message under this key.
 template <class Reply, class Message>
-std::optional<Reply> ask_head(const std::string& address, const KeyFile& key,
-                              const Message& message) {
+std::optional<Reply> query_head(const std::string& address, const KeyFile& key,
+                                const Message& message) {
   auto loop = EventLoop::create().value();
   AllowTable nobody;
   BusOptions options;
@@ -80,7 +80,7 @@ TEST_F(BadInput, RejectsToolAndAgentOfAnotherVersion) {
   request.version = request.oldest = other_version;
   request.request = 1;
   request.verb = "status";
-  const auto reply = ask_head<ToolReply>(address(), *key, request);
+  const auto reply = query_head<ToolReply>(address(), *key, request);
   ASSERT_TRUE(reply);
   EXPECT_FALSE(reply->ok);
   EXPECT_NE(reply->text.find("ProtocolMismatchError"), std::string::npos) << reply->text;
@@ -90,7 +90,7 @@ TEST_F(BadInput, RejectsToolAndAgentOfAnotherVersion) {
   registration.version = registration.oldest = other_version;
   registration.address.node = NodeId::random();
   registration.address.incarnation = ProcessId::random();
-  const auto answer = ask_head<HeadToAgent>(address(), *key, AgentToHead(registration));
+  const auto answer = query_head<HeadToAgent>(address(), *key, AgentToHead(registration));
   ASSERT_TRUE(answer);
   const auto* refused = std::get_if<RegisterRejected>(&*answer);
   ASSERT_NE(refused, nullptr);

@@ -19,7 +19,7 @@ namespace mobula {
 namespace {
 
 // Reads every byte in element order. Encoding and decoding the tensor must return the same bytes.
-void look_at(const Tensor& tensor) {
+void inspect(const Tensor& tensor) {
   const Tensor packed = tensor.contiguous();
   const auto bytes = packed.view<std::byte>();
   const auto written = detail::to_bytes(tensor);
@@ -30,15 +30,15 @@ void look_at(const Tensor& tensor) {
   }
 }
 
-void look_at(const std::vector<Tensor>& tensors) {
-  for (const Tensor& each : tensors) look_at(each);
+void inspect(const std::vector<Tensor>& tensors) {
+  for (const Tensor& each : tensors) inspect(each);
 }
 
 template <class T>
 void decode(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
   try {
     Reader in(bytes, {}, owner);
-    look_at(in.read<T>());
+    inspect(in.read<T>());
   } catch (const SerializationError&) {
   }
 }
@@ -73,9 +73,9 @@ void try_tensor(std::uint8_t which, std::string_view text) {
   if (which % 4 == 3) return import(text);
   // Objects are aligned to 64 bytes. The block has exactly the size of the object, so that the
   // sanitizer detects an access past its end.
-  constexpr std::align_val_t place{64};
-  const std::shared_ptr<void> memory(::operator new(text.size(), place),
-                                     [](void* held) { ::operator delete(held, place); });
+  constexpr std::align_val_t alignment{64};
+  const std::shared_ptr<void> memory(::operator new(text.size(), alignment),
+                                     [](void* held) { ::operator delete(held, alignment); });
   std::memcpy(memory.get(), text.data(), text.size());
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(memory.get()), text.size());
   switch (which % 4) {

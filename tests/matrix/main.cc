@@ -58,7 +58,7 @@ Seen read_dirs(const std::vector<std::string>& directories) {
 
 // Letters of the proofs that a part requires for a path and that are missing.
 std::string lacking(const Seen& seen, const PartRow& part, std::size_t column) {
-  if (column >= asked_columns) return {};
+  if (column >= wanted_columns) return {};
   const char wanted = part.wanted[column];
   const auto at = seen.proofs.find({part.part, static_cast<Column>(column)});
   std::string letters;
@@ -76,7 +76,8 @@ struct Cell {
   std::vector<std::string> missing, left_out;
 };
 
-Cell cell_of(const Seen& seen, std::size_t row, std::size_t column, const std::set<Asked>& asked) {
+Cell cell_of(const Seen& seen, std::size_t row, std::size_t column,
+             const std::set<RunWhen>& enabled) {
   Cell cell;
   std::set<char> letters;
   for (const PartRow& part : parts) {
@@ -87,7 +88,7 @@ Cell cell_of(const Seen& seen, std::size_t row, std::size_t column, const std::s
     }
     const std::string lacks = lacking(seen, part, column);
     if (lacks.empty()) continue;
-    auto& names = asked.contains(part.asked) ? cell.missing : cell.left_out;
+    auto& names = enabled.contains(part.run_when) ? cell.missing : cell.left_out;
     names.push_back(fmt::format("{} with {} ({})", part.name, column_names[column], lacks));
   }
   for (const char each : letters)
@@ -104,14 +105,14 @@ void tell(const char* what, const std::vector<std::string>& all) {
 }
 
 int run(const std::vector<std::string>& words) {
-  std::set<Asked> asked{Asked::always};
+  std::set<RunWhen> enabled{RunWhen::always};
   std::vector<std::string> directories;
   std::set<std::string_view> without;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--large")
-      asked.insert(Asked::large);
+      enabled.insert(RunWhen::large);
     else if (words[i] == "--sanitized")
-      asked.insert(Asked::sanitized);
+      enabled.insert(RunWhen::sanitized);
     else if (words[i] == "--without" && i + 1 < words.size())
       without.insert(words[++i]);
     else
@@ -120,7 +121,7 @@ int run(const std::vector<std::string>& words) {
   const Seen seen = read_dirs(directories);
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < column_names.size(); ++i) {
-    bool used = i < asked_columns && !without.contains(column_names[i]);
+    bool used = i < wanted_columns && !without.contains(column_names[i]);
     for (const auto& [of, letters] : seen.proofs)
       used = used || static_cast<std::size_t>(of.second) == i;
     if (used) columns.push_back(i);
@@ -135,7 +136,7 @@ int run(const std::vector<std::string>& words) {
   for (std::size_t row = 0; row < rows.size(); ++row) {
     fmt::print("\n| {} |", rows[row].behaviour);
     for (const std::size_t column : columns) {
-      const Cell cell = cell_of(seen, row, column, asked);
+      const Cell cell = cell_of(seen, row, column, enabled);
       fmt::print(" {} |", cell.text);
       missing.insert(missing.end(), cell.missing.begin(), cell.missing.end());
       left_out.insert(left_out.end(), cell.left_out.begin(), cell.left_out.end());

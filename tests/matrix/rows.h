@@ -29,7 +29,7 @@ enum class Column : std::uint8_t {
 inline constexpr std::array<std::string_view, 10> column_names{
     "inproc", "shm", "tcp", "staged, store", "gloo", "ucx", "cuda_ipc", "nccl", "carried", "nixl"};
 // Number of required columns. The other columns show the proofs that exist.
-inline constexpr std::size_t asked_columns = 8;
+inline constexpr std::size_t wanted_columns = 8;
 
 enum class Part : std::uint8_t {
   sizes,
@@ -79,14 +79,14 @@ enum class Part : std::uint8_t {
 };
 
 // Expensive parts are required only in the long run.
-enum class Asked : std::uint8_t { always, large, sanitized };
+enum class RunWhen : std::uint8_t { always, large, sanitized };
 
 struct PartRow {
   Part part;
   std::string_view name;    // in files of cells and in reports of missing proofs
   int row;                  // index in `rows`
   std::string_view wanted;  // one letter per required column; B: real and simulated
-  Asked asked = Asked::always;
+  RunWhen run_when = RunWhen::always;
 };
 
 struct Row {
@@ -133,7 +133,7 @@ inline constexpr std::array<Row, 34> rows{{
 
 inline constexpr std::array<PartRow, 44> parts{{
     {Part::sizes, "sizes", 0, "RRRRRRSS"},
-    {Part::gibibyte, "gibibyte", 0, "RRRRRRSS", Asked::large},
+    {Part::gibibyte, "gibibyte", 0, "RRRRRRSS", RunWhen::large},
     {Part::regions, "regions", 1, "RRRRRRSS"},
     {Part::layouts, "layouts", 1, "RRRRRRSS"},
     {Part::mixed_devices, "mixed_devices", 1, "---S--SS"},
@@ -160,8 +160,8 @@ inline constexpr std::array<PartRow, 44> parts{{
     {Part::untrusted, "untrusted", 17, "--RRRR-R"},
     {Part::shared_memory, "shared_memory", 18, "RRRRRRSS"},
     {Part::sticky_error, "sticky_error", 19, "S--S--SS"},
-    {Part::address_sanitizer, "address_sanitizer", 20, "RRRRRRSS", Asked::sanitized},
-    {Part::thread_sanitizer, "thread_sanitizer", 20, "RRRRRRSS", Asked::sanitized},
+    {Part::address_sanitizer, "address_sanitizer", 20, "RRRRRRSS", RunWhen::sanitized},
+    {Part::thread_sanitizer, "thread_sanitizer", 20, "RRRRRRSS", RunWhen::sanitized},
     {Part::size_mismatch, "size_mismatch", 21, "RRR-RRS-"},
     {Part::lying_ticket, "lying_ticket", 22, "RRR-RRS-"},
     {Part::closing, "closing", 23, "RRR-RRS-"},
@@ -183,11 +183,11 @@ constexpr const PartRow& row_of(Part part) { return parts[static_cast<std::size_
 // Every part is at its own index. A row requires a path exactly if one of its parts does.
 constexpr bool is_whole() {
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].part != static_cast<Part>(i) || parts[i].wanted.size() != asked_columns)
+    if (parts[i].part != static_cast<Part>(i) || parts[i].wanted.size() != wanted_columns)
       return false;
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    for (std::size_t column = 0; column < asked_columns; ++column) {
+    for (std::size_t column = 0; column < wanted_columns; ++column) {
       const char wanted = rows[row].wanted[column];
       bool shown = wanted == '-';
       for (const PartRow& each : parts) {

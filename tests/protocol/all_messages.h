@@ -58,7 +58,7 @@ template <class Visit>
 void for_each_whole(Visit&& visit) {
   const auto choices = [&]<class... Choice>(std::type_identity<std::tuple<Choice...>>) {
     (for_each_alternative<Choice>(
-         [&](auto place, auto alternative) { visit(Choice(place, std::move(alternative))); }),
+         [&](auto tag, auto alternative) { visit(Choice(tag, std::move(alternative))); }),
      ...);
   };
   choices(std::type_identity<AllChoices>());

@@ -70,8 +70,8 @@ template <class Choice>
 void check_choice(const std::string& choice) {
   Lines lines;
   for_each_alternative<Choice>(
-      [&]<std::size_t Index, class T>(std::in_place_index_t<Index> place, T alternative) {
-        lines[numbered(Index, type_name<T>())] = hex(encode(Choice(place, std::move(alternative))));
+      [&]<std::size_t Index, class T>(std::in_place_index_t<Index> tag, T alternative) {
+        lines[numbered(Index, type_name<T>())] = hex(encode(Choice(tag, std::move(alternative))));
       });
   check(choice, lines);
 }

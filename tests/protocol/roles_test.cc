@@ -17,9 +17,9 @@ namespace {
 // each of them.
 template <class Choice>
 void expect_within(const std::set<Role>& senders, const std::set<Role>& all = {}) {
-  test::for_each_alternative<Choice>([&](auto place, auto alternative) {
+  test::for_each_alternative<Choice>([&](auto tag, auto alternative) {
     const std::string name = test::type_name<decltype(alternative)>();
-    const Choice message(place, std::move(alternative));
+    const Choice message(tag, std::move(alternative));
     bool somebody = false;
     for (const Role role : all_roles) {
       const bool may = may_send(role, message);

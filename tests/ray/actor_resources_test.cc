@@ -140,7 +140,7 @@ TEST(test_actor_resources, test_lifetime_and_transient_resources) {
   cluster.add_node({{"CPU", 1}});
   auto placed_alone = request({});
   placed_alone.required_totals.set("CPU", Quantity::whole(1));
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(cluster.runs(cluster.ask(placed_alone, true)));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(cluster.runs(cluster.submit(placed_alone, true)));
   EXPECT_TRUE(cluster.runs(cluster.actor({{"CPU", 1}})));
   EXPECT_FALSE(cluster.runs(cluster.actor({{"CPU", 1}})));
 }

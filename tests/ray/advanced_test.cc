@@ -25,7 +25,7 @@ TEST(test_advanced_2, test_zero_cpus_actor) {
   const auto valid = cluster.add_node({{"CPU", 2}});
   auto actor = request({});
   actor.required_totals.set("CPU", Quantity::whole(1));
-  EXPECT_EQ(cluster.got(cluster.ask(actor, true)).node, valid);
+  EXPECT_EQ(cluster.got(cluster.submit(actor, true)).node, valid);
   EXPECT_EQ(cluster.available("CPU"), 2);
 }
 
@@ -96,7 +96,7 @@ TEST(test_advanced_2, test_node_id_resource) {
   const auto second = cluster.add_node({{"CPU", 3}});
   auto pinned = request({{"CPU", 1}});
   pinned.strategy = NodeAffinityStrategy{NodeId::of(second), false};
-  EXPECT_EQ(cluster.got(cluster.ask(pinned)).node, second);
+  EXPECT_EQ(cluster.got(cluster.submit(pinned)).node, second);
 }
 
 TEST(test_advanced_2, test_two_custom_resources) {

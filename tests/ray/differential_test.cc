@@ -23,7 +23,7 @@ struct Difference {
   const Started& ours;
   const Started& theirs;
 
-  const Json& asked() const { return item["steps"][step]; }
+  const Json& current_step() const { return item["steps"][step]; }
   const Json& step_of(std::int64_t request) const {
     for (const auto& each : item["steps"]) {
       if (each[0] != "end" && request-- == 0) return each;
@@ -52,7 +52,8 @@ bool is_free_task(const Json& step) { return step[0] == "task" && step.size() ==
 // Ray holds a class of tasks back on a node under two conditions. Its waiting tasks need more CPUs
 // than the node has in total, and more of the class run than the average over the waiting classes.
 bool held_back_for_other_classes(const Difference& at) {
-  if (!is_free_task(at.asked()) || cpus_of(at.asked()) == 0 || !at.theirs.empty()) return false;
+  if (!is_free_task(at.current_step()) || cpus_of(at.current_step()) == 0 || !at.theirs.empty())
+    return false;
   const auto running = at.running();
   double wanted = 0;
   std::size_t granted = 0, of_class = 0;
@@ -62,7 +63,7 @@ bool held_back_for_other_classes(const Difference& at) {
     if (!is_free_task(step) || cpus_of(step) == 0) continue;
     if (running.contains(request)) {
       ++granted;
-      of_class += step[1] == at.asked()[1] ? 1 : 0;
+      of_class += step[1] == at.current_step()[1] ? 1 : 0;
     } else {
       wanted += cpus_of(step);
       classes.insert(step[1]);
@@ -74,8 +75,9 @@ bool held_back_for_other_classes(const Difference& at) {
 // The same requests started, with other instances of resources that several bundles of the group
 // hold.
 bool bundles_took_instances_in_another_order(const Difference& at) {
-  const auto& asked = at.asked();
-  if (asked[0] != "task" || asked.size() < 4 || at.ours.size() != 1 || at.theirs.size() != 1) {
+  const auto& current_step = at.current_step();
+  if (current_step[0] != "task" || current_step.size() < 4 || at.ours.size() != 1 ||
+      at.theirs.size() != 1) {
     return false;
   }
   const auto& [number, mine] = *at.ours.begin();
@@ -85,7 +87,7 @@ bool bundles_took_instances_in_another_order(const Difference& at) {
     const auto other = theirs->second.find(name);
     if (other == theirs->second.end() || other->second.size() != ids.size()) return false;
     if (other->second == ids) continue;
-    const auto& bundles = at.step_of(asked[2])[2];
+    const auto& bundles = at.step_of(current_step[2])[2];
     const auto holders =
         std::count_if(bundles.begin(), bundles.end(),
                       [&name = name](const Json& bundle) { return bundle.contains(name); });

@@ -21,8 +21,8 @@ TEST(test_placement_group, test_placement_group_pack) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 4}});
   const auto group = cluster.group(pack, {{{"CPU", 2}, {"GPU", 0}}, {{"CPU", 2}}});
-  const auto first = cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 0), true);
-  const auto second = cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 1), true);
+  const auto first = cluster.submit(Cluster::inside(group, {{"CPU", 2}}, 0), true);
+  const auto second = cluster.submit(Cluster::inside(group, {{"CPU", 2}}, 1), true);
   EXPECT_TRUE(cluster.runs(first));
   EXPECT_EQ(cluster.got(first).node, cluster.got(second).node);
 }
@@ -31,8 +31,8 @@ TEST(test_placement_group, test_placement_group_strict_pack) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 4}, {"memory", 1 << 28}});
   const auto group = cluster.group(strict_pack, {{{"CPU", 2}, {"memory", 50 << 20}}, {{"CPU", 2}}});
-  const auto first = cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 0), true);
-  const auto second = cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 1), true);
+  const auto first = cluster.submit(Cluster::inside(group, {{"CPU", 2}}, 0), true);
+  const auto second = cluster.submit(Cluster::inside(group, {{"CPU", 2}}, 1), true);
   EXPECT_TRUE(cluster.runs(first));
   EXPECT_EQ(cluster.got(first).node, cluster.got(second).node);
 }
@@ -56,7 +56,7 @@ TEST(test_placement_group, test_placement_group_strict_spread) {
 TEST(test_placement_group, test_placement_group_hang) {
   Cluster cluster;
   const auto group = cluster.group(pack, {{{"CPU", 2}}});
-  const auto task = cluster.ask(Cluster::inside(group, {{"CPU", 1}}));
+  const auto task = cluster.submit(Cluster::inside(group, {{"CPU", 1}}));
   EXPECT_FALSE(cluster.runs(task));
   cluster.add_node({{"CPU", 4}});
   EXPECT_TRUE(cluster.runs(task));
@@ -71,8 +71,8 @@ TEST(test_placement_group, test_remove_placement_group) {
   cluster.remove(group);
   EXPECT_EQ(cluster.available("CPU"), 4);
   group = cluster.group(pack, {{{"CPU", 2}}, {{"CPU", 2}}});
-  const auto task = cluster.ask(Cluster::inside(group, {{"CPU", 2}}));
-  const auto actor = cluster.ask(Cluster::inside(group, {{"CPU", 2}}), true);
+  const auto task = cluster.submit(Cluster::inside(group, {{"CPU", 2}}));
+  const auto actor = cluster.submit(Cluster::inside(group, {{"CPU", 2}}), true);
   EXPECT_TRUE(cluster.runs(task) && cluster.runs(actor));
   for (int i = 0; i < 4; ++i) cluster.remove(group);
   EXPECT_TRUE(cluster.runs(cluster.task({{"CPU", 4}})));
@@ -94,7 +94,7 @@ TEST(test_placement_group, test_placement_group_table) {
   const auto group = cluster.group(pack, {{{"CPU", 2}, {"GPU", 1}}, {{"CPU", 2}}});
   EXPECT_THAT(cluster.locations(group), ElementsAre(0, 0)) << "pending";
   const auto fresh = cluster.add_node({{"CPU", 5}, {"GPU", 1}});
-  EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 0), true)).node, fresh);
+  EXPECT_EQ(cluster.got(cluster.submit(Cluster::inside(group, {{"CPU", 2}}, 0), true)).node, fresh);
   EXPECT_THAT(cluster.locations(group), ElementsAre(fresh, fresh));
 }
 
@@ -102,7 +102,7 @@ TEST(test_placement_group, test_cuda_visible_devices) {
   Cluster cluster;
   cluster.add_node({{"CPU", 1}, {"GPU", 1}});
   const auto group = cluster.group(pack, {{{"CPU", 1}, {"GPU", 1}}});
-  EXPECT_THAT(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 1}, {"GPU", 1}}))).gpus,
+  EXPECT_THAT(cluster.got(cluster.submit(Cluster::inside(group, {{"CPU", 1}, {"GPU", 1}}))).gpus,
               ElementsAre(0));
 }
 
@@ -113,7 +113,7 @@ TEST(test_placement_group, test_placement_group_reschedule_when_node_dead) {
   EXPECT_THAT(cluster.locations(group), UnorderedElementsAre(1, 2, 3));
   std::vector<std::size_t> actors;
   for (int i = 0; i < 3; ++i) {
-    actors.push_back(cluster.ask(Cluster::inside(group, {{"CPU", 1}}, i), true));
+    actors.push_back(cluster.submit(Cluster::inside(group, {{"CPU", 1}}, i), true));
     EXPECT_TRUE(cluster.runs(actors.back()));
   }
   cluster.kill_node(3);
@@ -121,7 +121,7 @@ TEST(test_placement_group, test_placement_group_reschedule_when_node_dead) {
   EXPECT_EQ(std::ranges::count(locations, 0u), 0);
   EXPECT_EQ(std::ranges::count(locations, 3u), 0);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(cluster.runs(cluster.ask(Cluster::inside(group, {{"CPU", 1}}, i), true)));
+    EXPECT_TRUE(cluster.runs(cluster.submit(Cluster::inside(group, {{"CPU", 1}}, i), true)));
   }
 }
 
@@ -155,7 +155,7 @@ TEST(test_placement_group_2, test_atomic_creation) {
   const auto second = cluster.task({{"CPU", 3}});
   ASSERT_TRUE(cluster.runs(first) && cluster.runs(second));
   const auto group = cluster.group(spread, std::vector<Amounts>(4, {{"CPU", 2}}));
-  const auto actor = cluster.ask(Cluster::inside(group, {{"CPU", 1}}, 3), true);
+  const auto actor = cluster.submit(Cluster::inside(group, {{"CPU", 1}}, 3), true);
   EXPECT_FALSE(cluster.created(group));
   EXPECT_FALSE(cluster.runs(actor));
   EXPECT_EQ(cluster.available("CPU"), 2) << "nothing of it is booked";
@@ -168,7 +168,7 @@ TEST(test_placement_group_2, test_atomic_creation) {
   std::vector<std::size_t> outside, within;
   for (int i = 0; i < 4; ++i) {
     outside.push_back(cluster.task({{"CPU", 2}}));
-    within.push_back(cluster.ask(Cluster::inside(group, {{"CPU", 2}}, i)));
+    within.push_back(cluster.submit(Cluster::inside(group, {{"CPU", 2}}, i)));
   }
   for (const auto each : outside) EXPECT_FALSE(cluster.runs(each));
   for (const auto each : within) EXPECT_TRUE(cluster.runs(each));
@@ -183,7 +183,7 @@ TEST(test_placement_group_2, test_mini_integration) {
   for (int i = 0; i < 10; ++i) groups.push_back(cluster.group(pack, {{{"GPU", 2}}, {{"GPU", 2}}}));
   for (const auto group : groups) {
     for (int bundle = 0; bundle < 2; ++bundle) {
-      const auto task = cluster.ask(Cluster::inside(group, {{"GPU", 1}}, bundle));
+      const auto task = cluster.submit(Cluster::inside(group, {{"GPU", 1}}, bundle));
       EXPECT_TRUE(cluster.runs(task));
       cluster.end(task);
     }
@@ -220,7 +220,7 @@ TEST(test_placement_group_3, test_placement_group_gpu_set) {
   const auto group = cluster.group(pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   std::set<std::uint64_t> nodes;
   for (int bundle = 0; bundle < 2; ++bundle) {
-    const auto got = cluster.got(cluster.ask(Cluster::inside(group, {{"GPU", 1}}, bundle)));
+    const auto got = cluster.got(cluster.submit(Cluster::inside(group, {{"GPU", 1}}, bundle)));
     EXPECT_THAT(got.gpus, ElementsAre(0)) << "the first of its node";
     nodes.insert(got.node);
   }
@@ -232,8 +232,8 @@ TEST(test_placement_group_3, test_placement_group_gpu_assigned) {
   cluster.add_node({{"CPU", 1}, {"GPU", 2}});
   const auto first = cluster.group(pack, {{{"GPU", 1}}});
   const auto second = cluster.group(pack, {{{"GPU", 1}}});
-  EXPECT_NE(cluster.got(cluster.ask(Cluster::inside(first, {{"GPU", 1}}))).gpus,
-            cluster.got(cluster.ask(Cluster::inside(second, {{"GPU", 1}}))).gpus);
+  EXPECT_NE(cluster.got(cluster.submit(Cluster::inside(first, {{"GPU", 1}}))).gpus,
+            cluster.got(cluster.submit(Cluster::inside(second, {{"GPU", 1}}))).gpus);
 }
 
 TEST(test_placement_group_3, test_actor_scheduling_not_block_with_placement_group) {
@@ -243,7 +243,7 @@ TEST(test_placement_group_3, test_actor_scheduling_not_block_with_placement_grou
   std::vector<std::size_t> actors;
   for (int i = 0; i < 300; ++i) {
     groups.push_back(cluster.group(pack, {{{"CPU", 1}}}));
-    actors.push_back(cluster.ask(Cluster::inside(groups.back(), {}), true));
+    actors.push_back(cluster.submit(Cluster::inside(groups.back(), {}), true));
   }
   for (int nodes = 1; nodes <= 20; ++nodes) {
     EXPECT_EQ(std::ranges::count_if(groups, [&](auto each) { return cluster.created(each); }),
@@ -278,9 +278,9 @@ TEST(test_placement_group_5, test_placement_group_no_resource) {
     std::set<std::uint64_t> of_first, of_second;
     for (const double cpus : {1.0, 1.0, 0.0}) {
       of_first.insert(
-          cluster.got(cluster.ask(Cluster::inside(first, {{"CPU", cpus}}, 0), true)).node);
+          cluster.got(cluster.submit(Cluster::inside(first, {{"CPU", cpus}}, 0), true)).node);
       of_second.insert(
-          cluster.got(cluster.ask(Cluster::inside(second, {{"CPU", cpus}}, 0), true)).node);
+          cluster.got(cluster.submit(Cluster::inside(second, {{"CPU", cpus}}, 0), true)).node);
     }
     EXPECT_EQ(of_first.size(), 1u);
     EXPECT_EQ(of_second.size(), 1u);
@@ -298,7 +298,7 @@ TEST(test_placement_group_5, test_pg_no_resource_bundle_index) {
   const auto home = cluster.locations(group).at(0);
   ASSERT_NE(home, 0u);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {}, 0), true)).node, home);
+    EXPECT_EQ(cluster.got(cluster.submit(Cluster::inside(group, {}, 0), true)).node, home);
   }
 }
 
@@ -327,7 +327,7 @@ TEST_P(ParallelSubmission, test_placement_group_parallel_submission) {
   for (int i = 0; i < 20; ++i) {
     groups.push_back(cluster.group(GetParam(), {{{"custom_resource", 1}, {"CPU", 1}}}));
     tasks.push_back(
-        cluster.ask(Cluster::inside(groups.back(), {{"CPU", 1}, {"custom_resource", 1}})));
+        cluster.submit(Cluster::inside(groups.back(), {{"CPU", 1}, {"custom_resource", 1}})));
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     EXPECT_TRUE(cluster.runs(tasks[i]));
@@ -349,7 +349,7 @@ TEST(test_placement_group_failover, test_placement_group_failover_when_two_nodes
   for (const std::uint64_t node : {2, 3, 4}) cluster.kill_node(node);
   EXPECT_THAT(cluster.locations(group), UnorderedElementsAre(1, 5, 6, 7));
   for (int bundle = 0; bundle < 4; ++bundle) {
-    EXPECT_TRUE(cluster.runs(cluster.ask(Cluster::inside(group, {{"CPU", 1}}, bundle), true)));
+    EXPECT_TRUE(cluster.runs(cluster.submit(Cluster::inside(group, {{"CPU", 1}}, bundle), true)));
   }
 }
 

@@ -71,12 +71,12 @@ Started OneNode::step(const Json& step) {
   if (step[0] == "end") {
     end(step[1]);
   } else {
-    ask(step);
+    submit(step);
   }
   return settle();
 }
 
-void OneNode::ask(const Json& step) {
+void OneNode::submit(const Json& step) {
   const auto number = classes_.size();
   auto& demand = classes_.emplace_back();
   demand.id = ClassId::of(number + 1);

@@ -36,7 +36,7 @@ class OneNode {
   Started step(const Json& step);
 
  private:
-  void ask(const Json& step);
+  void submit(const Json& step);
   void end(std::size_t number);
   Started settle();
 

@@ -22,14 +22,14 @@ void Cluster::kill_node(std::uint64_t node) {
   std::erase_if(got_, [&](const auto& each) { return each.second.node == node; });
 }
 
-std::size_t Cluster::ask(const Request& request, bool actor) {
-  const auto number = asked_.size();
+std::size_t Cluster::submit(const Request& request, bool actor) {
+  const auto number = demands_.size();
   DemandClass demand;
   demand.id = ClassId::of(number + 1);
   demand.job = JobId::of(1);
   demand.program = ProgramId::of(1);
   demand.request = request;
-  asked_.push_back(demand);
+  demands_.push_back(demand);
   actors_.push_back(actor);
   if (actor) {
     scheduler_.add_actor_demand(ActorId::of(number + 1), demand, now_);
@@ -41,9 +41,9 @@ std::size_t Cluster::ask(const Request& request, bool actor) {
 
 void Cluster::end(std::size_t number) {
   if (!actors_.at(number)) {
-    scheduler_.set_demand({ProcessId::of(number + 1), asked_.at(number), 0, now_, {}});
+    scheduler_.set_demand({ProcessId::of(number + 1), demands_.at(number), 0, now_, {}});
   } else {
-    scheduler_.drop_actor_demand(ActorId::of(number + 1), asked_.at(number));
+    scheduler_.drop_actor_demand(ActorId::of(number + 1), demands_.at(number));
   }
   if (const auto slot = slots_.find(number); slot != slots_.end()) {
     scheduler_.release(slot->second);

@@ -33,9 +33,9 @@ class Cluster {
   void kill_node(std::uint64_t node);
 
   // Each request has a unique number. Tasks and actors differ only in their limits.
-  std::size_t ask(const Request& request, bool actor = false);
-  std::size_t task(const Amounts& amounts) { return ask(request(amounts)); }
-  std::size_t actor(const Amounts& amounts) { return ask(request(amounts), true); }
+  std::size_t submit(const Request& request, bool actor = false);
+  std::size_t task(const Amounts& amounts) { return submit(request(amounts)); }
+  std::size_t actor(const Amounts& amounts) { return submit(request(amounts), true); }
   void end(std::size_t number);
   void block(std::size_t number);  // in `get`
   bool reacquire_cpu(std::size_t number) { return scheduler_.reacquire_cpu(slots_.at(number)); }
@@ -62,7 +62,7 @@ class Cluster {
   scheduler::Scheduler scheduler_{scheduler::SchedulerSettings{}};
   Time now_ = Time::from_ns(1'000'000'000);
   std::uint64_t nodes_ = 0, next_slot_ = 0, next_group_ = 0;
-  std::vector<DemandClass> asked_;
+  std::vector<DemandClass> demands_;
   std::vector<bool> actors_;
   std::map<std::size_t, SlotId> slots_;
   std::map<std::size_t, Got> got_;

@@ -75,7 +75,7 @@ TEST(test_scheduling_2, test_default_scheduling_strategy) {
       cluster.group(GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   EXPECT_THAT(cluster.locations(group), ElementsAre(worker, worker));
   EXPECT_EQ(cluster.got(cluster.task({{"CPU", 1}})).node, head) << "away from GPUs";
-  EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 1}}), true)).node, worker);
+  EXPECT_EQ(cluster.got(cluster.submit(Cluster::inside(group, {{"CPU", 1}}), true)).node, worker);
 }
 
 TEST(test_scheduling_2, test_placement_group_scheduling_strategy) {
@@ -85,7 +85,8 @@ TEST(test_scheduling_2, test_placement_group_scheduling_strategy) {
   const auto group =
       cluster.group(GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   for (const bool actor : {false, true}) {
-    EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 1}}), actor)).node, worker);
+    EXPECT_EQ(cluster.got(cluster.submit(Cluster::inside(group, {{"CPU", 1}}), actor)).node,
+              worker);
   }
 }
 
@@ -94,10 +95,10 @@ TEST(test_scheduling_2, test_node_affinity_scheduling_strategy) {
   const auto head = cluster.add_node({{"CPU", 8}, {"head", 1}});
   const auto worker = cluster.add_node({{"CPU", 8}, {"worker", 1}});
   for (const bool actor : {false, true}) {
-    EXPECT_EQ(cluster.got(cluster.ask(pinned(worker, false), actor)).node, worker);
-    EXPECT_EQ(cluster.got(cluster.ask(pinned(head, false), actor)).node, head);
-    EXPECT_TRUE(cluster.runs(cluster.ask(pinned(77, true), actor))) << "soft, and not there";
-    const auto elsewhere = cluster.ask(pinned(head, true, {{"worker", 1}}), actor);
+    EXPECT_EQ(cluster.got(cluster.submit(pinned(worker, false), actor)).node, worker);
+    EXPECT_EQ(cluster.got(cluster.submit(pinned(head, false), actor)).node, head);
+    EXPECT_TRUE(cluster.runs(cluster.submit(pinned(77, true), actor))) << "soft, and not there";
+    const auto elsewhere = cluster.submit(pinned(head, true, {{"worker", 1}}), actor);
     EXPECT_EQ(cluster.got(elsewhere).node, worker) << "soft, and infeasible there";
     cluster.end(elsewhere);
   }
@@ -105,9 +106,9 @@ TEST(test_scheduling_2, test_node_affinity_scheduling_strategy) {
   EXPECT_FALSE(cluster.feasible(pinned(head, false, {{"not_exist", 1}})));
   // A soft affinity waits while its node is present but busy, and uses other nodes once it dies.
   const auto crashing = cluster.add_node({{"CPU", 1}});
-  const auto holder = cluster.ask(pinned(crashing, true));
+  const auto holder = cluster.submit(pinned(crashing, true));
   EXPECT_EQ(cluster.got(holder).node, crashing);
-  const auto waiting = cluster.ask(pinned(crashing, true));
+  const auto waiting = cluster.submit(pinned(crashing, true));
   EXPECT_FALSE(cluster.runs(waiting));
   cluster.kill_node(crashing);
   EXPECT_THAT(cluster.got(waiting).node, AnyOf(head, worker));
@@ -120,11 +121,11 @@ TEST(test_scheduling_2, test_spread_scheduling_strategy) {
   const auto second = cluster.add_node({{"CPU", 8}});
   std::set<std::uint64_t> nodes;
   for (int i = 0; i < 2; ++i)
-    nodes.insert(cluster.got(cluster.ask(spread_over({{"CPU", 1}}))).node);
+    nodes.insert(cluster.got(cluster.submit(spread_over({{"CPU", 1}}))).node);
   EXPECT_THAT(nodes, ElementsAre(first, second));
   std::map<std::uint64_t, int> actors;
   for (int i = 0; i < 10; ++i) {
-    ++actors[cluster.got(cluster.ask(spread_over({{"CPU", 0.1}}), true)).node];
+    ++actors[cluster.got(cluster.submit(spread_over({{"CPU", 0.1}}), true)).node];
   }
   EXPECT_EQ(actors[first], 5);
   EXPECT_EQ(actors[second], 5);
@@ -133,10 +134,10 @@ TEST(test_scheduling_2, test_spread_scheduling_strategy) {
 TEST(test_node_label_scheduling_strategy, test_node_label_scheduling_basic) {
   Cluster cluster;
   cluster.add_node({{"CPU", 2}}, {{"gpu_type", "A100"}, {"region", "us"}});
-  EXPECT_TRUE(
-      cluster.runs(cluster.ask(labelled({{"gpu_type", "in(A100,T100)"}, {"region", "us"}}), true)));
-  EXPECT_FALSE(cluster.runs(cluster.ask(labelled({{"gpu_type", "!A100"}}), true)));
-  EXPECT_FALSE(cluster.runs(cluster.ask(labelled({{"gpu_type", "T100"}}), true)));
+  EXPECT_TRUE(cluster.runs(
+      cluster.submit(labelled({{"gpu_type", "in(A100,T100)"}, {"region", "us"}}), true)));
+  EXPECT_FALSE(cluster.runs(cluster.submit(labelled({{"gpu_type", "!A100"}}), true)));
+  EXPECT_FALSE(cluster.runs(cluster.submit(labelled({{"gpu_type", "T100"}}), true)));
 }
 
 // Ray's older strategy also has Exists and DoesNotExist, which selectors lack (in Ray, too).
@@ -147,7 +148,7 @@ TEST(test_node_label_scheduling_strategy, test_node_label_scheduling_in_cluster)
   cluster.add_node({{"CPU", 3}}, {{"gpu_type", "T100"}, {"azone", "azone-2"}});
   cluster.add_node({{"CPU", 3}});
   const auto node_of = [&](Labels selector) {
-    return cluster.got(cluster.ask(labelled(std::move(selector)), true)).node;
+    return cluster.got(cluster.submit(labelled(std::move(selector)), true)).node;
   };
   EXPECT_EQ(node_of({{"gpu_type", "A100"}}), 1u);
   EXPECT_THAT(node_of({{"gpu_type", "T100"}}), AnyOf(2u, 3u));
@@ -162,9 +163,9 @@ TEST(test_node_label_scheduling_strategy, test_node_not_available) {
   const auto first = cluster.add_node({{"CPU", 1}}, {{"gpu_type", "A100"}});
   cluster.add_node({{"CPU", 1}});
   EXPECT_FALSE(cluster.feasible(labelled({{"gpu_type", "A100"}}, 2)));
-  const auto actor = cluster.ask(labelled({{"gpu_type", "A100"}}, 1), true);
+  const auto actor = cluster.submit(labelled({{"gpu_type", "A100"}}, 1), true);
   EXPECT_EQ(cluster.got(actor).node, first);
-  const auto waiting = cluster.ask(labelled({{"gpu_type", "A100"}}, 1), true);
+  const auto waiting = cluster.submit(labelled({{"gpu_type", "A100"}}, 1), true);
   EXPECT_FALSE(cluster.runs(waiting));
   cluster.end(actor);
   EXPECT_EQ(cluster.got(waiting).node, first);

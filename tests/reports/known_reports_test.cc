@@ -1,4 +1,4 @@
-// One test per public bug report, written from the symptom alone. tests/reports/known_reports.md
+// One test per public bug report, written from the symptom alone. docs/known-reports.md
 // lists the project and number of each.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -86,7 +86,7 @@ const Content* Agent::part(LocationKey location, std::uint64_t offset) {
 // ---- reads from other agents -------------------------------------------------------------------
 
 void Agent::fetch(const worker::FetchBulk& command) {
-  world().checkers().chunk_asked(*this, command, flights_);
+  world().checkers().chunk_requested(*this, command, flights_);
   flights_[command.chunk] = command;
   Random& chance = world().bulk_chance();
   const Duration usual = chance.between(Duration(100us), Duration(20ms));

@@ -74,7 +74,7 @@ void Agent::sample_memory() {
     sample.executors.push_back({executor->slot(), executor->generation(), own << 20});
   }
   sample.used_bytes = used << 20;
-  world().checkers().memory_looked_at(*this, used, limit);
+  world().checkers().memory_sampled(*this, used, limit);
   const bool is_short = used * 1000 > limit * 950;
   if (!is_short && !memory_reported_) return;
   memory_reported_ = is_short;

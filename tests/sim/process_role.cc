@@ -550,7 +550,7 @@ Reading Process::read(ObjectId object) {
   if (!(row->ready && !(row->value->in_store && row->value->bytes.empty()))) {
     if (row->reading->failure) {
       const bool full = row->reading->failure->code == ErrorCode::resource_exhausted;
-      return fail(full ? ErrorKind::store_full : ErrorKind::object_lost,
+      return fail(full ? ErrorKind::object_store_full : ErrorKind::object_lost,
                   row->reading->failure->text);
     }
     if (!row->readable) return fail(ErrorKind::connection, "not readable");

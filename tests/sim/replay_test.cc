@@ -309,45 +309,46 @@ struct Inspector {
   std::string where;
 
   template <class T>
-  void look(const T& value) {
+  void inspect(const T& value) {
     if constexpr (HasFields<T>) {
-      for_each_field(value, [&](std::string_view name, const auto& member) { look(name, member); });
+      for_each_field(value,
+                     [&](std::string_view name, const auto& member) { inspect(name, member); });
     }
   }
-  void look(const Payload& payload) {
+  void inspect(const Payload& payload) {
     EXPECT_TRUE(payload.empty() || (payload.size() == 1 && payload.bytes()[0] == std::byte{0}))
         << where;
     ++seen;
   }
   template <class T, class Allocator>
-  void look(const std::vector<T, Allocator>& values) {
-    for (const auto& each : values) look(each);
+  void inspect(const std::vector<T, Allocator>& values) {
+    for (const auto& each : values) inspect(each);
   }
   template <class T>
-  void look(const std::optional<T>& value) {
-    if (value) look(*value);
+  void inspect(const std::optional<T>& value) {
+    if (value) inspect(*value);
   }
   template <class T>
-  void look(const CopyOnWrite<T>& value) {
-    look(*value);
+  void inspect(const CopyOnWrite<T>& value) {
+    inspect(*value);
   }
   template <class... T>
-  void look(const std::variant<T...>& value) {
-    std::visit([&](const auto& each) { look(each); }, value);
+  void inspect(const std::variant<T...>& value) {
+    std::visit([&](const auto& each) { inspect(each); }, value);
   }
-  void look(std::string_view name, const std::string& text) {
+  void inspect(std::string_view name, const std::string& text) {
     const bool is_secret = name.find("secret") != name.npos || name.find("token") != name.npos ||
                            name.find("ticket") != name.npos || name.find("password") != name.npos ||
                            name == "key";
     if (is_secret) expect_hidden(name, text);
   }
-  void look(std::string_view name, const std::map<std::string, std::string>& values) {
+  void inspect(std::string_view name, const std::map<std::string, std::string>& values) {
     if (name.find("env") == name.npos) return;
     for (const auto& [variable, text] : values) expect_hidden(name, text);
   }
   template <class T>
-  void look(std::string_view, const T& value) {
-    look(value);
+  void inspect(std::string_view, const T& value) {
+    inspect(value);
   }
   void expect_hidden(std::string_view name, const std::string& text) {
     EXPECT_TRUE(text.empty() || text.starts_with("hidden:"))
@@ -365,7 +366,7 @@ int inspect_all() {
   test::for_each_alternative<Choice>([&](auto, auto alternative) {
     inspector.where = test::type_name<decltype(alternative)>();
     scrubber.scrub(alternative);
-    inspector.look(alternative);
+    inspector.inspect(alternative);
   });
   return inspector.seen;
 }

@@ -63,10 +63,10 @@ Outcome World::run() {
   std::string left;
   if (!over()) {
     const Time began = now();
-    Time next_look = began;
+    Time next_poll = began;
     const bool clean = run_until(began + teardown_timeout, [&] {
-      if (now() < next_look) return false;
-      next_look = now() + 200ms;
+      if (now() < next_poll) return false;
+      next_poll = now() + 200ms;
       left = leftovers();
       return left.empty();
     });

@@ -118,7 +118,9 @@ extern "C" {
 
 int simulatedGpuCurrent() { return current_device(); }
 int simulatedGpuUnsafeCall() { return unsafe_call(); }
-int simulatedGpuPlace(int device) { return place_of(at(device).machine_index, at(device).slice); }
+int simulatedGpuLocation(int device) {
+  return location_of(at(device).machine_index, at(device).slice);
+}
 void simulatedGpuBreak(int status) { lose_context(current_device(), status); }
 
 int cuInit(unsigned) {
@@ -196,7 +198,7 @@ int cuDeviceGetUuid_v2(abi::Uuid* uuid, int device) {
 int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   if (const auto status = enter("cuDeviceTotalMem")) return status;
   if (!is_device(device)) return abi::invalid_device;
-  *bytes = memory_at(simulatedGpuPlace(device));
+  *bytes = memory_at(simulatedGpuLocation(device));
   return abi::success;
 }
 
@@ -233,7 +235,7 @@ int cuDevicePrimaryCtxRetain(abi::Context* context, int device) {
   const std::scoped_lock lock(tables().mutex);
   Primary& primary = tables().primaries[device];
   if (primary.users == 0) {
-    primary.fd = take(simulatedGpuPlace(device), Taking::context, settings().context).fd;
+    primary.fd = take(simulatedGpuLocation(device), Taking::context, settings().context).fd;
     if (primary.fd < 0) return abi::out_of_memory;
   }
   ++primary.users;

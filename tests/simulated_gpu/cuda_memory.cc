@@ -34,13 +34,13 @@ struct Memory {
 
 struct Mapping {
   std::shared_ptr<Memory> memory;
-  std::byte* look = nullptr;
+  std::byte* view = nullptr;
   std::size_t size = 0;
   std::map<int, int> access;  // flags by device of this process
   bool legacy = false;        // allocated with cuMemAlloc
   bool legacy_import = false;
   ~Mapping() {
-    if (look != nullptr) ::munmap(look, size);
+    if (view != nullptr) ::munmap(view, size);
   }
 };
 
@@ -80,10 +80,10 @@ std::map<abi::Address, std::size_t>::iterator reservation_of(abi::Address at) {
 std::shared_ptr<Mapping> mapping_of_memory(std::shared_ptr<Memory> memory, std::size_t size,
                                            std::size_t offset) {
   auto made = std::make_shared<Mapping>();
-  void* const look = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd,
+  void* const view = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd,
                             static_cast<off_t>(offset));
-  if (look == MAP_FAILED) return nullptr;
-  made->look = static_cast<std::byte*>(look);
+  if (view == MAP_FAILED) return nullptr;
+  made->view = static_cast<std::byte*>(view);
   made->size = size;
   made->memory = std::move(memory);
   return made;
@@ -120,7 +120,7 @@ Seen see(abi::Address at, std::size_t size, int device, bool writes) {
     if (writes && access->second != abi::access_read_write)
       misuse("memory is written that was given for reading");
     const std::size_t here = std::min(size, mapping.size - offset);
-    seen.pieces.emplace_back(mapping.look + offset, here);
+    seen.pieces.emplace_back(mapping.view + offset, here);
     seen.keeps.push_back(after->second);
     at += here;
     size -= here;
@@ -136,7 +136,7 @@ struct Ends {
   Seen to, from;
 };
 
-bool look_at(abi::Address at, std::size_t size, int device, bool writes, Seen& seen) {
+bool find_pieces(abi::Address at, std::size_t size, int device, bool writes, Seen& seen) {
   if (is_device_address(at)) {
     seen = see(at, size, device, writes);
     return seen.found;
@@ -185,7 +185,7 @@ int simulatedGpuKernel(void* stream, unsigned long long at, std::size_t size, in
 
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   if (const auto status = enter_context("cuMemGetInfo")) return status;
-  const int location = simulatedGpuPlace(current_device());
+  const int location = simulatedGpuLocation(current_device());
   const auto used = taken_bytes(location);
   *total = memory_at(location);
   *free = used > *total ? 0 : *total - used;
@@ -211,7 +211,7 @@ int cuMemCreate(abi::MemoryHandle* handle, std::size_t size,
     return abi::invalid_device;
   }
   auto made = std::make_shared<Memory>();
-  made->location = simulatedGpuPlace(wanted->location.id);
+  made->location = simulatedGpuLocation(wanted->location.id);
   const Taken taken = take(made->location, Taking::memory, size);
   if (taken.fd < 0) return abi::out_of_memory;
   made->fd = taken.fd;
@@ -331,9 +331,9 @@ int cuMemSetAccess(abi::Address address, std::size_t size, const abi::AccessDesc
     const int location = at->second->memory->location;
     const int there = device_at(location);
     // A slice reaches only itself.
-    const bool sliced = is_slice(location) || is_slice(simulatedGpuPlace(device));
+    const bool sliced = is_slice(location) || is_slice(simulatedGpuLocation(device));
     const bool reaches =
-        sliced ? location == simulatedGpuPlace(device)
+        sliced ? location == simulatedGpuLocation(device)
                : here == there || settings().all_peers || settings().peers.contains({here, there});
     if (!reaches) return abi::not_supported;
     at->second->access[device] = wanted[i].flags;
@@ -346,8 +346,8 @@ int cuMemcpyAsync(abi::Address to, abi::Address from, std::size_t size, abi::Str
   if (size == 0) return abi::success;
   const int device = current_device();
   auto ends = std::make_shared<Ends>();
-  if (!look_at(to, size, device, true, ends->to) ||
-      !look_at(from, size, device, false, ends->from)) {
+  if (!find_pieces(to, size, device, true, ends->to) ||
+      !find_pieces(from, size, device, false, ends->from)) {
     return abi::invalid_value;
   }
   return issue(stream, device, [ends] { copy_pieces(*ends); });
@@ -369,8 +369,8 @@ int cuMemcpy2DAsync_v2(const abi::Copy2D* copy, abi::Stream stream) {
                     wanted.target_x_bytes;
     const auto from = wanted.source_device + (wanted.source_y + row) * wanted.source_pitch +
                       wanted.source_x_bytes;
-    if (!look_at(to, wanted.width_bytes, device, true, ends.to) ||
-        !look_at(from, wanted.width_bytes, device, false, ends.from)) {
+    if (!find_pieces(to, wanted.width_bytes, device, true, ends.to) ||
+        !find_pieces(from, wanted.width_bytes, device, false, ends.from)) {
       return abi::invalid_value;
     }
   }
@@ -398,7 +398,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
     auto after = tables().mapped.upper_bound(at);
     if (after != tables().mapped.begin() && at - (--after)->first < after->second->size) {
       for (std::size_t i = 0; i < devices().size(); ++i) {
-        if (simulatedGpuPlace(static_cast<int>(i)) == after->second->memory->location)
+        if (simulatedGpuLocation(static_cast<int>(i)) == after->second->memory->location)
           ordinal = static_cast<int>(i);
       }
     }
@@ -426,7 +426,7 @@ int cuMemAlloc_v2(abi::Address* address, std::size_t size) {
   if (size == 0) return abi::invalid_value;
   const std::size_t whole = (size + granularity - 1) / granularity * granularity;
   auto memory = std::make_shared<Memory>();
-  memory->location = simulatedGpuPlace(current_device());
+  memory->location = simulatedGpuLocation(current_device());
   const Taken taken = take(memory->location, Taking::memory, whole);
   if (taken.fd < 0) return abi::out_of_memory;
   memory->fd = taken.fd;

@@ -97,7 +97,7 @@ int simulatedGpuCurrent();
 // A call that is unsafe during a capture, on the calling thread.
 int simulatedGpuUnsafeCall();
 // Location of a device of this process in the machine: machine index * 16 + slice + 1.
-int simulatedGpuPlace(int device);
+int simulatedGpuLocation(int device);
 // A kernel that runs for `milliseconds` and then writes `value`, on a stream of the current device.
 int simulatedGpuKernel(void* stream, unsigned long long at, std::size_t size, int value,
                        unsigned milliseconds);

@@ -50,11 +50,11 @@ thread_local int group_depth = 0;
 thread_local std::vector<Issued> group;
 
 // One NCCL kernel at a time per device; the next one is selected at random.
-class KernelPlaces {
+class KernelSlots {
  public:
   bool take(int device, const std::atomic<bool>& stopped) {
     std::unique_lock lock(mutex_);
-    Place& location = places_[device];
+    Slot& location = slots_[device];
     const auto number = ++last_;
     location.waiting.push_back(number);
     while (true) {
@@ -71,23 +71,23 @@ class KernelPlaces {
   }
   void give(int device) {
     const std::scoped_lock lock(mutex_);
-    places_[device].busy = false;
+    slots_[device].busy = false;
     changed_.notify_all();
   }
 
  private:
-  struct Place {
+  struct Slot {
     bool busy = false;
     std::uint64_t next = 0;
     std::vector<std::uint64_t> waiting;
   };
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int, Place> places_;
+  std::map<int, Slot> slots_;
   std::uint64_t last_ = 0;
 };
-KernelPlaces& places() {
-  static auto* const made = new KernelPlaces;
+KernelSlots& slots() {
+  static auto* const made = new KernelSlots;
   return *made;
 }
 
@@ -141,7 +141,7 @@ void begin(Communicator& of, const std::string& root) {
 }
 
 void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whole& whole) {
-  if (places().take(of.device, of.stopped)) {
+  if (slots().take(of.device, of.stopped)) {
     if (hangs("kernel")) wait_while_stopped_not(of);
     // A collective reads the memory when its kernel runs.
     const auto of_all =
@@ -154,7 +154,7 @@ void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whol
       if (!of.stopped) of.state = nccl::remote_error;
       wait_while_stopped_not(of);
     }
-    places().give(of.device);
+    slots().give(of.device);
   }
   --of.kernels;
 }
@@ -329,7 +329,7 @@ int ncclCommInitRankConfig(nccl::Communicator* to, int ranks, nccl::UniqueId id,
   const int device = simulatedGpuCurrent();
   if (device < 0) return nccl::unhandled_cuda_error;
   const Issuing issuing(device);
-  const int location = simulatedGpuPlace(device);
+  const int location = simulatedGpuLocation(device);
   const Taken taken = take(location, Taking::communicator, settings().communicator);
   if (taken.fd < 0) return nccl::unhandled_cuda_error;
   auto* const made = new Communicator;

@@ -23,8 +23,8 @@ sockaddr_un address_of(const std::string& name) {
 }
 
 bool ready(int socket, short events) {
-  pollfd look{socket, events, 0};
-  return ::poll(&look, 1, 2) > 0;
+  pollfd entry{socket, events, 0};
+  return ::poll(&entry, 1, 2) > 0;
 }
 
 // Reads all bytes, unless stopped or the peer closed.

@@ -76,12 +76,12 @@ int nvmlDeviceGetUUID(abi::Device device, char* to, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
   if (const int status = enter("nvmlDeviceGetMemoryInfo")) return status;
-  const int location = place_of(device_of(device), slice_of(device));
+  const int location = location_of(device_of(device), slice_of(device));
   memory->total = memory_at(location);
   memory->used = taken_bytes(location);
   // The use of a device includes that of its slices.
   for (int slice = 0; !is_slice(location) && slice < slices_of_a_device; ++slice) {
-    memory->used += taken_bytes(place_of(device_of(device), slice));
+    memory->used += taken_bytes(location_of(device_of(device), slice));
   }
   memory->free = memory->used > memory->total ? 0 : memory->total - memory->used;
   return abi::success;
@@ -90,7 +90,7 @@ int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
 int nvmlDeviceGetUtilizationRates(abi::Device device, abi::Utilization* rates) {
   if (const int status = enter("nvmlDeviceGetUtilizationRates")) return status;
   if (slice_of(device) >= 0) return abi::not_supported;
-  *rates = {taken_bytes(place_of(device_of(device), -1)) > 0 ? 50u : 0u, 0u};
+  *rates = {taken_bytes(location_of(device_of(device), -1)) > 0 ? 50u : 0u, 0u};
   return abi::success;
 }
 int nvmlDeviceGetPciInfo_v3(abi::Device device, abi::PciInfo* pci) {
@@ -114,10 +114,10 @@ int nvmlDeviceGetMigDeviceHandleByIndex(abi::Device device, unsigned index, abi:
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned* count, abi::Process* to) {
   if (const int status = enter("nvmlDeviceGetComputeRunningProcesses_v3")) return status;
-  const int location = place_of(device_of(device), slice_of(device));
+  const int location = location_of(device_of(device), slice_of(device));
   auto all = takers(location);
   for (int slice = 0; !is_slice(location) && slice < slices_of_a_device; ++slice) {
-    const auto there = takers(place_of(device_of(device), slice));
+    const auto there = takers(location_of(device_of(device), slice));
     all.insert(all.end(), there.begin(), there.end());
   }
   if (settings().hides_processes) all.clear();

@@ -37,7 +37,7 @@ const Settings& settings();
 
 // Location of memory: a device, or a slice with its own memory. A whole device has slice -1.
 inline constexpr int slices_of_a_device = 2;
-inline int place_of(int machine_index, int slice) { return machine_index * 16 + slice + 1; }
+inline int location_of(int machine_index, int slice) { return machine_index * 16 + slice + 1; }
 inline int device_at(int location) { return location / 16; }
 inline bool is_slice(int location) { return location % 16 != 0; }
 inline std::uint64_t memory_at(int location) {

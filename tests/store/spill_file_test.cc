@@ -109,9 +109,9 @@ TEST_F(SpillFileTest, WriteFailed_LeavesNoFile) {
 
 TEST_F(SpillFileTest, FillsDiskOnlyUpToLimit) {
   EXPECT_TRUE(check_disk_space(directory_, 1, 100));
-  const auto room = check_disk_space(directory_, std::uint64_t{1} << 60, 95);
-  ASSERT_FALSE(room);
-  EXPECT_EQ(room.error().code, ErrorCode::resource_exhausted);
+  const auto space = check_disk_space(directory_, std::uint64_t{1} << 60, 95);
+  ASSERT_FALSE(space);
+  EXPECT_EQ(space.error().code, ErrorCode::resource_exhausted);
   EXPECT_FALSE(check_disk_space(directory_ + "/none", 1, 95));
 }
 

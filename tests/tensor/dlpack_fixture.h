@@ -51,17 +51,17 @@ class Producer {
 using Unversioned = Producer<dlpack::Managed, DLManagedTensor>;
 using Versioned = Producer<dlpack::ManagedVersioned, DLManagedTensorVersioned>;
 
-inline const dlpack::ManagedVersioned& look(const DLManagedTensorVersioned* managed) {
+inline const dlpack::ManagedVersioned& as_managed(const DLManagedTensorVersioned* managed) {
   return *reinterpret_cast<const dlpack::ManagedVersioned*>(managed);
 }
-inline const dlpack::Managed& look(const DLManagedTensor* managed) {
+inline const dlpack::Managed& as_managed(const DLManagedTensor* managed) {
   return *reinterpret_cast<const dlpack::Managed*>(managed);
 }
 
 // Ends the use by an importer.
 template <class Given>
 void let_go(Given* managed) {
-  look(managed).deleter(managed);
+  as_managed(managed).deleter(managed);
 }
 
 // The same tensor, returned by a library that took ownership, with another deleter.
@@ -71,7 +71,7 @@ Given* passed_on(Given* managed) {
     Form form;
     Given* of;
   };
-  auto* other = new Other{look(managed), managed};
+  auto* other = new Other{as_managed(managed), managed};
   other->form.context = other;
   other->form.deleter = [](Given* self) {
     auto* ended = static_cast<Other*>(reinterpret_cast<Form*>(self)->context);

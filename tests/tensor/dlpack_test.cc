@@ -16,10 +16,10 @@
 namespace mobula {
 namespace {
 
+using testing::as_managed;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::let_go;
-using testing::look;
 using testing::passed_on;
 using testing::Unversioned;
 using testing::Versioned;
@@ -63,7 +63,7 @@ TEST(Export, DeleterCalledTwice_ReleasesOnce) {
   const std::weak_ptr<detail::TensorStorage> memory = tensor.parts().storage;
   const long before = memory.use_count();
   auto* managed = tensor.to_dlpack();
-  const auto deleter = look(managed).deleter;
+  const auto deleter = as_managed(managed).deleter;
   EXPECT_EQ(memory.use_count(), before + 1);
   deleter(managed);
   deleter(managed);
@@ -80,7 +80,7 @@ TEST(Import, KeepsStridesAndOffsetOfBothForms) {
     EXPECT_EQ(tensor.data(), &data[2]);
     EXPECT_THAT(tensor.contiguous().view<float>(), ElementsAre(2, 6, 3, 7));
     DLManagedTensorVersioned* again = tensor.to_dlpack();
-    const auto& view = look(again).tensor;
+    const auto& view = as_managed(again).tensor;
     EXPECT_EQ(static_cast<std::byte*>(view.data) + view.byte_offset,
               reinterpret_cast<std::byte*>(&data[2]));
     EXPECT_EQ(view.strides[0], 1);
@@ -106,7 +106,7 @@ TEST(Import, NoElements_HasNullPointer) {
       EXPECT_EQ(tensor.data(), nullptr);
       EXPECT_EQ(tensor.bytes(), 0);
       DLManagedTensorVersioned* again = tensor.to_dlpack();
-      EXPECT_EQ(look(again).tensor.data, nullptr);
+      EXPECT_EQ(as_managed(again).tensor.data, nullptr);
       let_go(again);
     }
     EXPECT_EQ(producer.deleted, 1);
@@ -124,7 +124,7 @@ TEST(Import, RejectsWritesToReadOnlyMemory) {
     tensor.clone().mutable_view<float>()[0] = 3;
     EXPECT_THROW((void)tensor.to_dlpack_unversioned(), TensorSharedError);
     DLManagedTensorVersioned* again = tensor.to_dlpack();
-    EXPECT_EQ(look(again).flags, dlpack::flag_read_only);
+    EXPECT_EQ(as_managed(again).flags, dlpack::flag_read_only);
     let_go(again);
   }
   EXPECT_EQ(producer.deleted, 1);
@@ -161,8 +161,8 @@ TEST(Import, KeepsDeviceWithoutTouchingMemory) {
     EXPECT_THROW((void)tensor.to({}), InvalidRequestError);
     EXPECT_THROW((void)tensor.to({Device::cuda, 0}), InvalidRequestError);
     DLManagedTensor* again = tensor.to_dlpack_unversioned();
-    EXPECT_EQ(look(again).tensor.device.type, dlpack::device_cuda);
-    EXPECT_EQ(look(again).tensor.device.index, 1);
+    EXPECT_EQ(as_managed(again).tensor.device.type, dlpack::device_cuda);
+    EXPECT_EQ(as_managed(again).tensor.device.index, 1);
     let_go(again);
   }
   EXPECT_EQ(producer.deleted, 1);
@@ -311,7 +311,7 @@ TEST(Export, SharesAndKeepsMemory) {
   Tensor tensor = Tensor::from({1.f, 2.f, 3.f, 4.f}).reshape({2, 2});
   const std::weak_ptr<detail::TensorStorage> memory = tensor.parts().storage;
   DLManagedTensorVersioned* managed = tensor.transpose(0, 1).to_dlpack();
-  const auto& form = look(managed);
+  const auto& form = as_managed(managed);
   EXPECT_EQ(form.version.major, 1u);
   EXPECT_EQ(form.flags, 0u);
   EXPECT_EQ(form.tensor.data, tensor.data());
@@ -326,8 +326,8 @@ TEST(Export, SharesAndKeepsMemory) {
 
 TEST(Export, WritesStridesOfContiguousTensors) {
   DLManagedTensor* managed = Tensor::zeros({4, 5}).to_dlpack_unversioned();
-  ASSERT_NE(look(managed).tensor.strides, nullptr);
-  EXPECT_EQ(look(managed).tensor.strides[0], 5);
+  ASSERT_NE(as_managed(managed).tensor.strides, nullptr);
+  EXPECT_EQ(as_managed(managed).tensor.strides[0], 5);
   let_go(managed);
 }
 
@@ -336,7 +336,7 @@ TEST(Export, MarksHeldTensorReadOnly) {
   const auto hold = tensor.parts().storage->hold({0, 4}, [] { return std::string("executor 7"); });
   EXPECT_THROW((void)tensor.to_dlpack_unversioned(), TensorSharedError);
   DLManagedTensorVersioned* managed = tensor.to_dlpack();
-  EXPECT_EQ(look(managed).flags, dlpack::flag_read_only);
+  EXPECT_EQ(as_managed(managed).flags, dlpack::flag_read_only);
   let_go(managed);
 }
 

@@ -106,14 +106,14 @@ TEST(HeldTensor, AllowsWritesOnlyWithoutReaders) {
 TEST(Onlookers, AllowsWritesAndWarnsOnce) {
   Tensor tensor = Tensor::zeros({8});
   auto& storage = *tensor.parts().storage;
-  auto looks = storage.alias({0, 16}, [] { return std::string("a mirror"); });
+  auto mirror = storage.alias({0, 16}, [] { return std::string("a mirror"); });
   EXPECT_TRUE(detail::readers_of(tensor.parts()).empty());
   EXPECT_THAT(detail::onlookers_of(tensor.parts()), ::testing::ElementsAre("a mirror"));
   tensor.mutable_view<float>()[0] = 1;
   EXPECT_TRUE(storage.unwarned({0, 16}).empty()) << "the first write has said so";
   const auto other = storage.alias({16, 32}, [] { return std::string("another"); });
   EXPECT_THAT(storage.unwarned({0, 32}), ::testing::ElementsAre("another"));
-  looks = {};
+  mirror = {};
   EXPECT_THAT(detail::onlookers_of(tensor.parts()), ::testing::ElementsAre("another"));
 }
 

@@ -70,8 +70,8 @@ TEST(TensorValue, ReadsInPlaceFrozenAndPinsObject) {
   DLManagedTensorVersioned* managed = tensor.reshape({128}).to_dlpack();
   tensor = Tensor();
   EXPECT_FALSE(watched.expired()) << "an export of a view of it lives";
-  EXPECT_EQ(testing::look(managed).flags, internal::dlpack::flag_read_only);
-  EXPECT_EQ(static_cast<const int*>(testing::look(managed).tensor.data)[127], 127);
+  EXPECT_EQ(testing::as_managed(managed).flags, internal::dlpack::flag_read_only);
+  EXPECT_EQ(static_cast<const int*>(testing::as_managed(managed).tensor.data)[127], 127);
   testing::let_go(managed);
   EXPECT_TRUE(watched.expired());
 }

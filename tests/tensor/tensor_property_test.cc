@@ -24,7 +24,7 @@ using Numbers = std::vector<std::int64_t>;
 
 struct Reference {
   Numbers shape;
-  std::vector<std::size_t> places;  // location of each element in the data, in order
+  std::vector<std::size_t> offsets;  // location of each element in the data, in order
 };
 
 // Equal on every machine.
@@ -68,20 +68,20 @@ std::size_t position_in(const Numbers& shape, const Numbers& index) {
 // Returns whether strides exist that give these locations in this shape.
 bool has_strides(const Reference& reference) {
   Numbers strides(reference.shape.size(), 0);
-  if (reference.places.empty()) return true;
+  if (reference.offsets.empty()) return true;
   for (std::size_t i = 0; i < strides.size(); ++i) {
     if (reference.shape[i] < 2) continue;
     Numbers unit(strides.size(), 0);
     unit[i] = 1;
-    strides[i] = static_cast<std::int64_t>(reference.places[position_in(reference.shape, unit)]) -
-                 static_cast<std::int64_t>(reference.places[0]);
+    strides[i] = static_cast<std::int64_t>(reference.offsets[position_in(reference.shape, unit)]) -
+                 static_cast<std::int64_t>(reference.offsets[0]);
   }
   bool all = true;
   std::size_t at = 0;
   each_index(reference.shape, [&](const Numbers& index) {
-    std::int64_t place = static_cast<std::int64_t>(reference.places[0]);
-    for (std::size_t i = 0; i < index.size(); ++i) place += index[i] * strides[i];
-    all = all && place == static_cast<std::int64_t>(reference.places[at++]);
+    std::int64_t element_offset = static_cast<std::int64_t>(reference.offsets[0]);
+    for (std::size_t i = 0; i < index.size(); ++i) element_offset += index[i] * strides[i];
+    all = all && element_offset == static_cast<std::int64_t>(reference.offsets[at++]);
   });
   return all;
 }
@@ -97,8 +97,8 @@ class World {
     const auto bytes = tensor_.mutable_view<std::byte>();
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte_of(i / item_, i % item_);
     reference_.shape = shape;
-    reference_.places.resize(static_cast<std::size_t>(count_of(shape)));
-    std::iota(reference_.places.begin(), reference_.places.end(), std::size_t{0});
+    reference_.offsets.resize(static_cast<std::size_t>(count_of(shape)));
+    std::iota(reference_.offsets.begin(), reference_.offsets.end(), std::size_t{0});
   }
 
   void step() {
@@ -112,15 +112,15 @@ class World {
 
   void check() const {
     ASSERT_EQ(tensor_.shape(), reference_.shape);
-    ASSERT_EQ(tensor_.size(), static_cast<std::int64_t>(reference_.places.size()));
+    ASSERT_EQ(tensor_.size(), static_cast<std::int64_t>(reference_.offsets.size()));
     ASSERT_EQ(tensor_.is_contiguous(), is_run());
-    std::set<std::size_t> distinct(reference_.places.begin(), reference_.places.end());
+    std::set<std::size_t> distinct(reference_.offsets.begin(), reference_.offsets.end());
     const bool overlaps = internal::tensor::may_overlap(tensor_.shape(), tensor_.strides());
-    if (distinct.size() != reference_.places.size()) {
+    if (distinct.size() != reference_.offsets.size()) {
       ASSERT_TRUE(overlaps);
     }
     const bool dense = internal::tensor::is_dense(tensor_.shape(), tensor_.strides());
-    ASSERT_EQ(dense, distinct.size() == reference_.places.size() &&
+    ASSERT_EQ(dense, distinct.size() == reference_.offsets.size() &&
                          (distinct.empty() ||
                           *distinct.rbegin() - *distinct.begin() + 1 == distinct.size()));
     check_elements();
@@ -140,15 +140,15 @@ class World {
 
   // True if the elements are consecutive in memory.
   bool is_run() const {
-    for (std::size_t i = 0; i < reference_.places.size(); ++i) {
-      if (reference_.places[i] != reference_.places[0] + i) return false;
+    for (std::size_t i = 0; i < reference_.offsets.size(); ++i) {
+      if (reference_.offsets[i] != reference_.offsets[0] + i) return false;
     }
     return true;
   }
 
-  bool is_element(const std::byte* at, std::size_t place) const {
+  bool is_element(const std::byte* at, std::size_t element_offset) const {
     for (std::size_t i = 0; i < item_; ++i) {
-      if (at[i] != byte_of(place, i)) return false;
+      if (at[i] != byte_of(element_offset, i)) return false;
     }
     return true;
   }
@@ -160,7 +160,7 @@ class World {
       for (std::size_t i = 0; i < index.size(); ++i) way += index[i] * tensor_.strides()[i];
       const auto* at =
           static_cast<const std::byte*>(tensor_.data()) + way * static_cast<std::int64_t>(item_);
-      EXPECT_TRUE(is_element(at, reference_.places[position++]));
+      EXPECT_TRUE(is_element(at, reference_.offsets[position++]));
     });
   }
 
@@ -168,8 +168,8 @@ class World {
     ASSERT_TRUE(packed.is_contiguous());
     ASSERT_EQ(packed.shape(), reference_.shape);
     const auto bytes = packed.view<std::byte>();
-    for (std::size_t i = 0; i < reference_.places.size(); ++i) {
-      ASSERT_TRUE(is_element(bytes.data() + i * item_, reference_.places[i]));
+    for (std::size_t i = 0; i < reference_.offsets.size(); ++i) {
+      ASSERT_TRUE(is_element(bytes.data() + i * item_, reference_.offsets[i]));
     }
   }
 
@@ -193,7 +193,7 @@ class World {
     each_index(turned.shape, [&](const Numbers& index) {
       Numbers before = index;
       std::swap(before[a], before[b]);
-      turned.places.push_back(reference_.places[position_in(reference_.shape, before)]);
+      turned.offsets.push_back(reference_.offsets[position_in(reference_.shape, before)]);
     });
     reference_ = turned;
     tensor_ =
@@ -215,7 +215,7 @@ class World {
   }
 
   void reshape() {
-    Reference wanted{drawn_shape(), reference_.places};
+    Reference wanted{drawn_shape(), reference_.offsets};
     try {
       tensor_ = tensor_.reshape(wanted.shape);
     } catch (const InvalidRequestError&) {
@@ -246,7 +246,7 @@ class World {
     each_index(cut.shape, [&](const Numbers& index) {
       Numbers before = index;
       before[which] = first + index[which] * step;
-      cut.places.push_back(reference_.places[position_in(reference_.shape, before)]);
+      cut.offsets.push_back(reference_.offsets[position_in(reference_.shape, before)]);
     });
     import(cut, strides, offset);
   }
@@ -259,8 +259,8 @@ class World {
     repeated.shape = reference_.shape;
     repeated.shape.insert(repeated.shape.begin(), extent);
     for (std::int64_t i = 0; i < extent; ++i) {
-      repeated.places.insert(repeated.places.end(), reference_.places.begin(),
-                             reference_.places.end());
+      repeated.offsets.insert(repeated.offsets.end(), reference_.offsets.begin(),
+                              reference_.offsets.end());
     }
     Numbers strides = tensor_.strides();
     strides.insert(strides.begin(), 0);

@@ -67,6 +67,13 @@ def check(changes):
 
 
 class CheckLayers(unittest.TestCase):
+    def test_json_is_written_by_one_function(self):
+        self.assert_breach("head/b.cc:1: a call of dump", {"head/b.cc": "auto text = row[\"id\"].dump();\n"})
+        self.assert_breach("head/b.cc:2: a call of dump", {"head/b.cc": "\nauto text = json->dump (2);\n"})
+        self.assert_sound({"base/json_writer.h": "#pragma once\nauto text = json.dump(2);\n",
+                           "tests/b.cc": "auto text = json.dump();\n",
+                           "head/c.cc": "// json.dump()\nauto text = dump(json) + memory_dump();\n"})
+
     def assert_sound(self, changes):
         status, output = check(changes)
         self.assertEqual((0, ""), (status, output))

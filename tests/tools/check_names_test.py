@@ -61,6 +61,22 @@ class CheckNames(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(self.output(text), "")
 
+    def test_words_in_tests_and_benchmarks(self):
+        with tempfile.TemporaryDirectory() as directory:
+            texts = {"tests/base/a_test.cc": "int FooBar() {\n  return ask_all();\n}\n", "bench/look.cc": "int x;\n",
+                     "tests/scheduler/b_test.cc": "TEST(Scheduler, PlacesOneGroup) {}\nint room;\n",
+                     "tests/tune/c_test.cc": "int x = search.ask();\nint place;\n", "bench/tune_d.cc": "int ask = 1;\n",
+                     "include/mobula/e.h": "int place;\n"}
+            for path, text in texts.items():
+                (Path(directory) / path).parent.mkdir(parents=True, exist_ok=True)
+                (Path(directory) / path).write_text(text)
+            result = subprocess.run([sys.executable, TOOL, "--root", directory], capture_output=True, text=True, timeout=30)
+            self.assertEqual(result.stdout.splitlines(), [
+                "bench/look.cc:1: file name look has a word with several meanings; rename it",
+                "tests/base/a_test.cc:2: name ask_all has a word with several meanings; rename it",
+                "tests/scheduler/b_test.cc:2: name room has a word with several meanings; rename it",
+                "tests/tune/c_test.cc:2: name place has a word with several meanings; rename it"])
+
     def test_functions_with_names_of_ray(self):
         with tempfile.TemporaryDirectory() as directory:
             for path, text in (("include/mobula/tune/searcher.h", "MOBULA_API SearcherPtr TPESearch(int x);\n"),

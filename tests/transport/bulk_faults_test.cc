@@ -322,7 +322,7 @@ TEST_F(BulkFaults, ClientKilled_ReleasesBodies) {
     while (got.space.empty()) loop->turn(1ms);
     for (;;) ::pause();
   });
-  ASSERT_TRUE(until([&] { return held_ == 1 && asked_.size() == 1; }));
+  ASSERT_TRUE(until([&] { return held_ == 1 && requests_.size() == 1; }));
   child.kill();
   ASSERT_TRUE(until([&] { return held_ == 0 && cancelled_.size() == 1; }));
 }

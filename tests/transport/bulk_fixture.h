@@ -64,7 +64,7 @@ class BulkTest : public ::testing::TestWithParam<bool> {
       EXPECT_EQ(principal, "job 7");
       const std::string text = text_of(request);
       if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) {
-        asked_.emplace_back(exchange, text);
+        requests_.emplace_back(exchange, text);
         return;
       }
       serve(exchange, std::stoul(text));
@@ -95,7 +95,7 @@ class BulkTest : public ::testing::TestWithParam<bool> {
   const BulkToken token_ = random_secret();
   const SealKey key_ = random_secret();
   const std::vector<std::byte> source_ = generated_bytes(40u << 20);
-  std::vector<std::pair<BulkExchange, std::string>> asked_;
+  std::vector<std::pair<BulkExchange, std::string>> requests_;
   std::vector<BulkExchange> cancelled_;
   std::vector<Failure> closed_;
   int held_ = 0;

@@ -54,14 +54,14 @@ TEST_P(BulkFetches, AnswersLaterAndInAnyOrder) {
   Fetched two;
   ASSERT_TRUE(client->fetch(one.fetch("one")));
   ASSERT_TRUE(client->fetch(two.fetch("two")));
-  ASSERT_TRUE(until([&] { return asked_.size() == 2; }));
-  serve(asked_[1].first, 2'000'000);
+  ASSERT_TRUE(until([&] { return requests_.size() == 2; }));
+  serve(requests_[1].first, 2'000'000);
   ASSERT_TRUE(until([&] { return two.done.has_value(); }));
   EXPECT_FALSE(one.done.has_value());
-  ASSERT_TRUE(server_->refuse(asked_[0].first, failure(ErrorCode::not_found, "no such object")));
+  ASSERT_TRUE(server_->refuse(requests_[0].first, failure(ErrorCode::not_found, "no such object")));
   ASSERT_TRUE(until([&] { return one.done.has_value(); }));
   EXPECT_EQ(one.done->error(), failure(ErrorCode::not_found, "no such object"));
-  EXPECT_EQ(server_->refuse(asked_[0].first, failure(ErrorCode::not_found, "")).error().code,
+  EXPECT_EQ(server_->refuse(requests_[0].first, failure(ErrorCode::not_found, "")).error().code,
             ErrorCode::not_found)
       << "answered already";
 }
@@ -92,13 +92,14 @@ TEST_P(BulkFetches, CancelledBeforeReply_NotifiesServer) {
   const auto client = make_client();
   Fetched got;
   const BulkFetchId id = client->fetch(got.fetch("wait")).value();
-  ASSERT_TRUE(until([&] { return asked_.size() == 1; }));
+  ASSERT_TRUE(until([&] { return requests_.size() == 1; }));
   client->cancel(id);
   ASSERT_TRUE(until([&] { return cancelled_.size() == 1; }));
-  EXPECT_EQ(cancelled_[0], asked_[0].first);
+  EXPECT_EQ(cancelled_[0], requests_[0].first);
   bool released = false;
-  EXPECT_EQ(server_->reply(asked_[0].first, {}, {source_, [&] { released = true; }}).error().code,
-            ErrorCode::not_found);
+  EXPECT_EQ(
+      server_->reply(requests_[0].first, {}, {source_, [&] { released = true; }}).error().code,
+      ErrorCode::not_found);
   EXPECT_TRUE(released);
   ASSERT_TRUE(until([&] { return client->fetches() == 0; }));
 }
@@ -132,10 +133,10 @@ TEST_P(BulkFetches, LimitsNumberAndSize) {
   Fetched largest;
   const auto other = make_client();
   ASSERT_TRUE(other->fetch(largest.fetch(std::string(65'536, 'x'))));
-  ASSERT_TRUE(until([&] { return asked_.size() == 3; }));
-  EXPECT_EQ(server_->reply(asked_[2].first, std::vector<std::byte>(65'537), {}).error().code,
+  ASSERT_TRUE(until([&] { return requests_.size() == 3; }));
+  EXPECT_EQ(server_->reply(requests_[2].first, std::vector<std::byte>(65'537), {}).error().code,
             ErrorCode::invalid_argument);
-  ASSERT_TRUE(server_->reply(asked_[2].first, std::vector<std::byte>(65'536), {}));
+  ASSERT_TRUE(server_->reply(requests_[2].first, std::vector<std::byte>(65'536), {}));
   ASSERT_TRUE(until([&] { return largest.done.has_value(); }));
   EXPECT_EQ(largest.header.size(), 65'536u);
 }

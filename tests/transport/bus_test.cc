@@ -56,14 +56,14 @@ TEST_F(BusMessages, SendsRepliesOfCallbackAtOnce) {
   server_.on_each = [&](PeerHandle from) {
     ASSERT_TRUE(server_.bus->send(from, bytes_of(server_.messages.back().text + "!")));
   };
-  int asked = 0;
+  int requests = 0;
   client_.on_each = [&](PeerHandle from) {
-    if (++asked == 200) return;
+    if (++requests == 200) return;
     ASSERT_TRUE(client_.bus->send(from, bytes_of("ping")));
   };
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("ping")));
   const Time began = monotonic_now();
-  ASSERT_TRUE(until([&] { return asked == 200; }));
+  ASSERT_TRUE(until([&] { return requests == 200; }));
   EXPECT_LT(monotonic_now() - began, 2s) << "an edge of libzmq's descriptor was missed";
 }
 

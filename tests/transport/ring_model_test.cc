@@ -47,7 +47,7 @@ struct Side {
   struct Kernel {
     std::uint8_t event;
     void wake_word(model::Atomic<std::uint32_t>& word) const {
-      perform({Act::wake_word, word.place});
+      perform({Act::wake_word, word.location});
     }
     void wake_event() const { perform({Act::wake_event, event}); }
   };
@@ -108,22 +108,22 @@ class World {
   // Tests ignore the words of sides that take no part: an unused name costs nothing.
   void add(Side& side) {
     const std::string of = &side == &reads ? "reader's " : "writer's ";
-    side.page.sleep.place = word(of + "sleep");
-    side.page.groups.place = word(of + "groups");
-    side.page.ready[0].place = word(of + "ready[0]");
+    side.page.sleep.location = word(of + "sleep");
+    side.page.groups.location = word(of + "groups");
+    side.page.ready[0].location = word(of + "ready[0]");
     if (&side == &reads) {
-      side.page.ready[1].place = word(of + "ready[1]");
-      side.self.place = word(of + "self");
+      side.page.ready[1].location = word(of + "ready[1]");
+      side.self.location = word(of + "self");
     }
     program.events.push_back(of + "event");
     side.event = static_cast<std::uint8_t>(program.events.size() - 1);
-    sleep.insert(side.page.sleep.place);
-    groups.insert(side.page.groups.place);
+    sleep.insert(side.page.sleep.location);
+    groups.insert(side.page.groups.location);
   }
   void add(RingModel& ring) {
-    written.insert(ring.header.written.place = word("written"));
-    taken.insert(ring.header.taken.place = word("taken"));
-    hungry.insert(ring.header.hungry.place = word("hungry"));
+    written.insert(ring.header.written.location = word("written"));
+    taken.insert(ring.header.taken.location = word("taken"));
+    hungry.insert(ring.header.hungry.location = word("hungry"));
   }
 };
 
@@ -142,7 +142,7 @@ using Lengths = std::vector<std::size_t>;  // lengths of records, in words of 8 
 bool sleep_on_word(World& world, Side& own) {
   announce_sleep(own.page, DoorbellSleep::on_word);
   if (world.checks_again && doorbell_rung(own.page)) return true;
-  return perform({Act::wait_word, own.page.sleep.place,
+  return perform({Act::wait_word, own.page.sleep.location,
                   static_cast<Word>(DoorbellSleep::on_word)}) == 0;
 }
 
@@ -249,7 +249,7 @@ class Taker {
       has_napped_ = false;
       announce_sleep(own.page, DoorbellSleep::on_word);
       if (world_.checks_again && own.rung()) return true;
-      return perform({Act::wait_word, own.page.sleep.place,
+      return perform({Act::wait_word, own.page.sleep.location,
                       static_cast<Word>(DoorbellSleep::on_word)}) == 0;
     }
     announce_sleep(own.page, DoorbellSleep::on_event);
@@ -308,7 +308,7 @@ Outcome all_of(const Case& each, const std::optional<Fault>& fault = std::nullop
     world.program.threads.emplace_back("writer " + std::to_string(i),
                                        [&, i] { Sender(world, i, each.due[i]).run(); });
   }
-  if (!each.rings_itself) world.program.of_one_thread.insert(world.reads.self.place);
+  if (!each.rings_itself) world.program.of_one_thread.insert(world.reads.self.location);
   if (each.rings_itself)
     world.program.threads.emplace_back("other", [&] { world.reads.ring_self(); });
   // The record was published, and the ring was signaled by two bits and a check of the wait state.
@@ -456,7 +456,7 @@ TEST(RingModelFault, DetectsSleeperTakenForCoalescing) {
   World world;
   world.takes_park_for_timed_sleep = true;
   const std::vector<Lengths> due = {{1}};
-  world.program.of_one_thread.insert(world.reads.self.place);
+  world.program.of_one_thread.insert(world.reads.self.location);
   world.program.threads.emplace_back("reader", [&] { Taker(world, Lead::naps, due).run(false); });
   world.program.threads.emplace_back("writer", [&] { Sender(world, 0, due[0]).run(); });
   EXPECT_NE(explore(world.program).violation, "");

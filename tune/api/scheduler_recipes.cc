@@ -10,6 +10,7 @@
 
 #include <mobula/cluster.h>
 
+#include "base/json_writer.h"
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
 #include "tune/core/schedulers/median_stopping.h"
@@ -223,7 +224,7 @@ Value json_value(const nlohmann::json& item) {
   if (item.is_number_integer()) return item.get<std::int64_t>();
   if (item.is_number()) return item.get<double>();
   if (item.is_string()) return item.get<std::string>();
-  return item.dump();
+  return json_text(item);
 }
 
 Config json_config(const nlohmann::ordered_json& item) {
@@ -244,7 +245,7 @@ Result<std::vector<PolicyRow>> read_policy(const std::string& path) {
     try {
       const auto row = nlohmann::ordered_json::parse(line);
       auto text = [](const nlohmann::ordered_json& tag) {
-        return tag.is_string() ? tag.get<std::string>() : tag.dump();
+        return tag.is_string() ? tag.get<std::string>() : json_text(tag);
       };
       rows.push_back({.recipient = text(row.at(0)),
                       .donor = text(row.at(1)),

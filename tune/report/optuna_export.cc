@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "tune/store/config_json.h"
 #include "tune/store/sqlite_database.h"
 
@@ -125,7 +126,7 @@ class StudyParameter {
     if (json.is_boolean()) return json.get<bool>();
     if (json.is_number_integer()) return json.get<std::int64_t>();
     if (json.is_number()) return json.get<double>();
-    return json.is_string() ? json.get<std::string>() : json.dump();
+    return json.is_string() ? json.get<std::string>() : json_text(json);
   }
   void widen(double value) {
     low_ = std::min(low_, value);
@@ -245,11 +246,11 @@ class StudyWriter {
     if (!reports.empty())
       for (const auto& [name, value] : reports.back().metrics)
         if (name != experiment_.metric)
-          metrics +=
-              fmt::format("{}{}: {}", metrics.empty() ? "" : ", ", json_text(name), to_json(value));
+          metrics += fmt::format("{}{}: {}", metrics.empty() ? "" : ", ", json_string(name),
+                                 to_json(value));
     if (!metrics.empty() && !add_attribute(id, "metrics", "{" + metrics + "}"))
       return database_.fault();
-    if (!trial.error.empty() && !add_attribute(id, "error", json_text(trial.error)))
+    if (!trial.error.empty() && !add_attribute(id, "error", json_string(trial.error)))
       return database_.fault();
     return {};
   }

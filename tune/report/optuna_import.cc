@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/time.h"
 #include "tune/store/experiment_store.h"
 #include "tune/store/row_columns.h"
@@ -36,7 +37,7 @@ Value value_of(double stored, const std::string& distribution) {
     if (choice.is_boolean()) return choice.get<bool>();
     if (choice.is_number_integer()) return choice.get<std::int64_t>();
     if (choice.is_number()) return choice.get<double>();
-    return choice.is_string() ? choice.get<std::string>() : choice.dump();
+    return choice.is_string() ? choice.get<std::string>() : json_text(choice);
   }
   if (kind.starts_with("Int")) return static_cast<std::int64_t>(stored);
   return Value(stored);
@@ -199,7 +200,7 @@ Result<ImportedStudy> import_optuna(const OptunaImport& options) {
       location,
       {.name = location.name,
        .created_ms = trials->empty() ? wall_clock_ms() : trials->front().row.created_ms,
-       .spec = spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+       .spec = json_text(spec),
        .metric = "value",
        .mode = *mode,
        .state = "finished"},

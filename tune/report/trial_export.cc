@@ -94,7 +94,7 @@ std::string json_of(const StoredReport& report) {
   std::string json = fmt::format("{{\"attempt\":{},\"iteration\":{},\"time_ms\":{},\"metrics\":{{",
                                  report.attempt, report.step, report.time_ms);
   for (std::size_t i = 0; i < report.metrics.size(); ++i) {
-    json += fmt::format("{}{}:{}", i == 0 ? "" : ",", json_text(report.metrics[i].first),
+    json += fmt::format("{}{}:{}", i == 0 ? "" : ",", json_string(report.metrics[i].first),
                         to_json(report.metrics[i].second));
   }
   return json + "}}";
@@ -110,8 +110,8 @@ std::string json_of(const StoredTrial& trial, const std::vector<StoredReport>& r
       "\"node\":{},\"created_ms\":{},\"ended_ms\":{},\"seed\":{},\"error_kind\":{},\"error\":{},"
       "\"reports\":[",
       trial.trial, state_name(trial.state), to_json(trial.config), json_of(trial.best),
-      json_of(trial.last), trial.attempts, json_text(trial.node), trial.created_ms, trial.ended_ms,
-      trial.seed, json_text(trial.error_kind), json_text(trial.error));
+      json_of(trial.last), trial.attempts, json_string(trial.node), trial.created_ms,
+      trial.ended_ms, trial.seed, json_string(trial.error_kind), json_string(trial.error));
   for (std::size_t i = 0; i < reports.size(); ++i)
     json += (i == 0 ? "" : ",") + json_of(reports[i]);
   return json + "]}\n";

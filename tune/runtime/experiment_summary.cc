@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
+
 namespace mobula::internal::tune {
 namespace {
 
@@ -75,7 +77,7 @@ class Summary {
     json["curve"] = pairs(steps_, max_steps);
     json["points"] = pairs(values_, max_points);
     json["trials"] = rows();
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_text(json);
   }
 
  private:

@@ -19,6 +19,7 @@
 #include <mobula/cluster.h>
 #include <mobula/errors.h>
 
+#include "base/json_writer.h"
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
 #include "tune/api/search_recipe.h"
@@ -350,7 +351,7 @@ std::string spec_of(const api::detail::Trainable& trainable, const api::RunOptio
     spec["objectives"].push_back(
         {{"metric", objective.metric}, {"mode", objective.mode == api::Mode::max ? "max" : "min"}});
   if (!options.constraints.empty()) spec["constraints"] = options.constraints;
-  return spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(spec);
 }
 
 std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::RunOptions& options,
@@ -450,7 +451,7 @@ void restore_settings(const StoredExperiment& experiment, ExperimentSettings& se
     result["differences"].push_back(
         {{"event", each.event}, {"trial", each.trial}, {"decisions", each.decisions}});
   const char* file = std::getenv("MOBULA_TUNE_REPLAY_FILE");
-  std::ofstream(file == nullptr ? "/dev/stdout" : file) << result.dump() << "\n" << std::flush;
+  std::ofstream(file == nullptr ? "/dev/stdout" : file) << json_text(result) << "\n" << std::flush;
   std::cout.flush();
   std::fflush(nullptr);
   ::_exit(0);

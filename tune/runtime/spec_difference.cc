@@ -4,27 +4,25 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
+
 namespace mobula::internal::tune {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string difference_of_space(const Json& stored, const Json& present) {
   for (const auto& [name, domain] : stored.items()) {
     if (!present.contains(name))
-      return fmt::format("space: parameter '{}' was {} and is absent", name, text_of(domain));
+      return fmt::format("space: parameter '{}' was {} and is absent", name, json_text(domain));
     for (const auto& [member, value] : domain.items())
       if (!present[name].contains(member) || present[name][member] != value)
-        return fmt::format("space: parameter '{}' was {} and is {}", name, text_of(domain),
-                           text_of(present[name]));
+        return fmt::format("space: parameter '{}' was {} and is {}", name, json_text(domain),
+                           json_text(present[name]));
   }
   for (const auto& [name, domain] : present.items())
     if (!stored.contains(name))
-      return fmt::format("space: parameter '{}' was absent and is {}", name, text_of(domain));
+      return fmt::format("space: parameter '{}' was absent and is {}", name, json_text(domain));
   // The order decides the random draws.
   auto own = present.begin();
   for (auto each = stored.begin(); each != stored.end(); ++each, ++own)
@@ -46,7 +44,7 @@ std::string spec_difference(const std::string& stored, const std::string& presen
     if (std::string_view(member) == "space") {
       if (std::string text = difference_of_space(before[member], own); !text.empty()) return text;
     } else if (before[member] != own) {
-      return fmt::format("{}: was {} and is {}", member, text_of(before[member]), text_of(own));
+      return fmt::format("{}: was {} and is {}", member, json_text(before[member]), json_text(own));
     }
   }
   return {};

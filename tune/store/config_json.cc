@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
+
 namespace mobula::internal::tune {
 namespace {
 
@@ -19,22 +21,20 @@ std::string json_number(double number) {
 
 }  // namespace
 
-std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string json_string(std::string_view text) { return json_text(nlohmann::json(text)); }
 
 std::string to_json(const Value& value) {
   if (value.is_truth()) return value.truth() ? "true" : "false";
   if (value.is_integer()) return fmt::format("{}", value.integer());
   if (value.is_number()) return json_number(value.number());
-  return json_text(value.text());
+  return json_string(value.text());
 }
 
 std::string to_json(const Config& config) {
   std::string json = "{";
   for (const auto& [name, value] : config) {
     if (json.size() > 1) json += ',';
-    json += json_text(name);
+    json += json_string(name);
     json += ':';
     json += to_json(value);
   }

@@ -14,7 +14,7 @@ namespace mobula::internal::tune {
 std::string to_json(const Value& value);
 std::string to_json(const Config& config);
 // A JSON string with invalid UTF-8 replaced.
-std::string json_text(std::string_view text);
+std::string json_string(std::string_view text);
 Result<Config> config_of_json(std::string_view json);
 
 }  // namespace mobula::internal::tune

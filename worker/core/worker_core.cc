@@ -104,7 +104,7 @@ void WorkerCore::Parts::on(Started& event) {
   event.address.takes_readers = true;
   peers.start(event.address);
   programs.start(event.address.node);
-  objects.emplace(outbox, options, head, processes, peers, transfers, event);
+  objects.emplace(Objects::Parts{outbox, head, processes, peers, transfers}, options, event);
   head.start(std::move(event));
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/commands/tune/tune_control.h"
 #include "cli/commands/tune/tune_documents.h"
 #include "cli/commands/tune/tune_files.h"
@@ -35,7 +36,7 @@ int print_list(Result<Json> list, const CommandLine& line, const std::string& ki
   if (for_people(line)) shorten_numbers(*list);
   if (line.output == OutputFormat::name && kind == "trials") {
     std::string names;
-    for (const auto& each : (*list)["items"]) names += each["trial"].dump() + "\n";
+    for (const auto& each : (*list)["items"]) names += json_text(each["trial"]) + "\n";
     return print(names);
   }
   const int code = print(std::move(*list), line, kind);
@@ -61,7 +62,7 @@ std::string table_of(const Json& items, const std::string& kind, bool is_colored
 std::string text_of(const Json& value) {
   Json shown = value;
   shorten_numbers(shown);
-  return printable(shown.is_string() ? shown.get<std::string>() : shown.dump());
+  return printable(shown.is_string() ? shown.get<std::string>() : json_text(shown));
 }
 
 std::string state_text(const Json& state, bool is_colored) {
@@ -79,12 +80,12 @@ std::string params_text(const Json& params) {
 std::string status_page(const Json& status, bool is_colored) {
   std::string counts;
   for (const auto& [state, count] : status["by_state"].items()) {
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count.dump(),
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", json_text(count),
                           painted_state(state, is_colored));
   }
   std::string page = fmt::format("experiment {} is {}, {} trials{}{}\n", text_of(status["name"]),
-                                 state_text(status["state"], is_colored), status["trials"].dump(),
-                                 counts.empty() ? "" : ": ", counts);
+                                 state_text(status["state"], is_colored),
+                                 json_text(status["trials"]), counts.empty() ? "" : ": ", counts);
   if (const auto& reason = status["reason"]; !reason.get<std::string>().empty()) {
     page += fmt::format("reason: {}\n", text_of(reason));
   }
@@ -92,7 +93,7 @@ std::string status_page(const Json& status, bool is_colored) {
     page += fmt::format("controller: {}\n", text_of(controller));
   }
   if (!status["best_trial"].is_null()) {
-    page += fmt::format("best: trial {} with {}={} ({}): {}\n", status["best_trial"].dump(),
+    page += fmt::format("best: trial {} with {}={} ({}): {}\n", json_text(status["best_trial"]),
                         text_of(status["metric"]), text_of(status["best"]), text_of(status["mode"]),
                         params_text(status["best_params"]));
   }
@@ -101,11 +102,12 @@ std::string status_page(const Json& status, bool is_colored) {
 
 std::string trial_page(const Json& trial, bool is_colored) {
   std::string page =
-      fmt::format("trial {} is {}, {} iterations, best {}, last {}\n", trial["trial"].dump(),
-                  state_text(trial["state"], is_colored), trial["iterations"].dump(),
+      fmt::format("trial {} is {}, {} iterations, best {}, last {}\n", json_text(trial["trial"]),
+                  state_text(trial["state"], is_colored), json_text(trial["iterations"]),
                   text_of(trial["best"]), text_of(trial["last"]));
   page += fmt::format("params: {}\n", params_text(trial["params"]));
-  if (trial.contains("parent")) page += fmt::format("parent: trial {}\n", trial["parent"].dump());
+  if (trial.contains("parent"))
+    page += fmt::format("parent: trial {}\n", json_text(trial["parent"]));
   if (trial.contains("error")) {
     page += fmt::format("error: {}: {}\n", text_of(trial.value("error_kind", "unknown")),
                         text_of(trial["error"]));
@@ -120,12 +122,12 @@ std::string trial_page(const Json& trial, bool is_colored) {
 
 std::string explanation_page(const Json& explanation, bool is_colored) {
   std::string page =
-      fmt::format("trial {} is {}: {}\n", explanation["trial"].dump(),
+      fmt::format("trial {} is {}: {}\n", json_text(explanation["trial"]),
                   state_text(explanation["state"], is_colored), text_of(explanation["reason"]));
   if (const auto standing = explanation.find("standing"); standing != explanation.end()) {
     page += fmt::format("iteration {}: value {} is number {} of {}\n",
-                        (*standing)["iteration"].dump(), text_of((*standing)["value"]),
-                        (*standing)["rank"].dump(), (*standing)["total"].dump());
+                        json_text((*standing)["iteration"]), text_of((*standing)["value"]),
+                        json_text((*standing)["rank"]), json_text((*standing)["total"]));
     if (!(*standing)["better"].empty()) {
       page += "\n" + table_of((*standing)["better"], "better", is_colored);
     }

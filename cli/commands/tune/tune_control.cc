@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/log_lines.h"
@@ -138,11 +139,12 @@ int replay_experiment(const tune::ExperimentLocation& location, const CommandLin
     const int printed = print(document, line);
     return printed == exit_done ? code : printed;
   }
-  std::string page = fmt::format("{} events, {} with recorded decisions, {} differ\n",
-                                 document["events"].dump(), document["compared"].dump(), differing);
+  std::string page =
+      fmt::format("{} events, {} with recorded decisions, {} differ\n",
+                  json_text(document["events"]), json_text(document["compared"]), differing);
   for (const auto& each : document["differences"]) {
-    page += fmt::format("event {} of trial {}: the replay decides: {}\n", each["event"].dump(),
-                        each["trial"].dump(), printable(each["decisions"].get<std::string>()));
+    page += fmt::format("event {} of trial {}: the replay decides: {}\n", json_text(each["event"]),
+                        json_text(each["trial"]), printable(each["decisions"].get<std::string>()));
   }
   const int printed = print(page);
   return printed == exit_done ? code : printed;

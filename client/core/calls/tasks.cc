@@ -250,7 +250,7 @@ void Tasks::finish_with_error(TaskId task, ErrorRecord error) {
 
 void Tasks::finish_cancelled(TaskId task) {
   ErrorRecord error;
-  error.kind = ErrorKind::cancelled;
+  error.kind = ErrorKind::task_cancelled;
   error.text = "task " + rows_.at(task).call.form->name + " was cancelled";
   finish_with_error(task, std::move(error));
 }

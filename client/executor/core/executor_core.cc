@@ -190,7 +190,7 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   // cause.
   if (is_actor()) answer.lost.insert(answer.lost.end(), event.unread.begin(), event.unread.end());
   answer.results.push_back(error_value(
-      store_full ? ErrorKind::store_full : ErrorKind::object_lost,
+      store_full ? ErrorKind::object_store_full : ErrorKind::object_lost,
       "an argument of " + row.call.form->name + " cannot be read: " + event.failure->text,
       row.call));
   const bool to_be_sent_again = !answer.lost.empty();

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json_writer.h"
 #include "base/model/request.h"
 #include "head/core/head_tables.h"
-#include "protocol/codec/json_writer.h"
 #include "scheduler/queues/need.h"
 
 namespace mobula::internal::head {

@@ -1,8 +1,9 @@
 #include "head/core/view/json_text.h"
-#include "protocol/codec/json_writer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "base/json_writer.h"
 
 namespace mobula::internal::head {
 

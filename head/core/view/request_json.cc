@@ -8,11 +8,11 @@
 #include <set>
 #include <string_view>
 
+#include "base/json_writer.h"
 #include "base/model/job_terms.h"
 #include "base/model/label_syntax.h"
 #include "base/model/request_rules.h"
 #include "head/core/view/documents.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {

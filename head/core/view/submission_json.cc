@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/json_writer.h"
 #include "base/model/accelerator_vendor.h"
 #include "base/model/label_syntax.h"
 #include "base/model/request_rules.h"
@@ -12,7 +13,6 @@
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/request_json.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {

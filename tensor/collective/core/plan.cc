@@ -1,6 +1,8 @@
 #include "tensor/collective/core/plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -25,6 +27,17 @@ class Parts {
   std::size_t elements_;
   std::size_t item_;
   std::size_t members_;
+};
+
+// A chunk of another member that is reduced with this member's elements.
+struct ReceivedChunk {
+  BufferPosition landing;
+  BufferPosition own;
+  BufferPosition target;
+  std::size_t length = 0;
+  std::uint32_t received = 0;                // step that receives it
+  std::optional<std::uint32_t> last_send{};  // step that last sends from the target's memory
+  bool is_complete = false;                  // no other member adds to the result
 };
 
 class Author {
@@ -74,6 +87,21 @@ class Author {
   void broadcast_tree();
   void broadcast_chain();
   void ring_reduce(const Parts& parts, bool gather);
+  void ring_gather(const Parts& parts, std::vector<std::uint32_t> ready);
+  std::uint32_t combine(const ReceivedChunk& chunk);
+  std::uint32_t rank_before(std::uint32_t back) const {
+    return (rank_ + 2 * members_ - back) % members_;
+  }
+  std::size_t longest_of(const Parts& parts) const {
+    std::size_t longest = 0;
+    for (std::uint32_t part = 0; part < members_; ++part)
+      longest = std::max(longest, parts.length(part));
+    return longest;
+  }
+  // Number of chunks in which the longer one of two parts travels.
+  std::size_t chunks_of(const Parts& parts, std::uint32_t a, std::uint32_t b) const {
+    return (std::max(parts.length(a), parts.length(b)) + chunk() - 1) / chunk();
+  }
   void reduce_from_all(const Parts& parts, bool gather);
   void reduce_scatter();
   void reduce();
@@ -150,6 +178,17 @@ void Author::broadcast_chain() {
 
 // ---- reductions ---------------------------------------------------------------------------------
 
+// Returns the step that writes the result to the target.
+std::uint32_t Author::combine(const ReceivedChunk& chunk) {
+  std::uint32_t count = 1;
+  if (chunk.last_send) {
+    const auto cleared = add(Step{StepKind::copy, 0, {}, {}, {}, 0, 0, *chunk.last_send, 1, false});
+    count = cleared - chunk.received + 1;
+  }
+  return add(Step{StepKind::combine, 0, chunk.landing, chunk.target, chunk.own, chunk.length, 0,
+                  chunk.received, count, chunk.is_complete});
+}
+
 // Part p starts at rank p+1, is reduced by each rank in turn, and is complete at rank p. With
 // `gather` all parts then travel around the ring once more. Without it, `output` is only this
 // member's part.
@@ -160,28 +199,23 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
   plan_.scratch_bytes = ring_slots * size;
   std::vector<std::uint32_t> slot_free(ring_slots, 0);  // step that frees the slot, plus one
   std::size_t slot = 0;
-  const auto part_at = [&](std::uint32_t back) { return (rank_ + 2 * members_ - back) % members_; };
   // Partial results are stored in the output if it holds all parts, otherwise after the slots.
   const std::size_t travelling = plan_.scratch_bytes;
-  std::size_t longest = 0;
-  for (std::uint32_t part = 0; part < members_; ++part)
-    longest = std::max(longest, parts.length(part));
+  const std::size_t longest = longest_of(parts);
   if (!gather) plan_.scratch_bytes += 2 * longest;
   const auto partial = [&](std::uint32_t part, std::uint32_t round) {
     if (gather) return BufferPosition{Area::output, parts.offset(part)};
     if (part == rank_) return BufferPosition{Area::output, 0};
     return BufferPosition{Area::scratch, travelling + (round % 2) * longest};
   };
-  std::vector<std::uint32_t> ready;  // by chunk: the step after which it may be forwarded
-  // by chunk: sends of the round before last from the same memory
-  std::vector<std::uint32_t> sent_before;
+  std::vector<std::uint32_t> ready;        // by chunk: the step after which it may be forwarded
+  std::vector<std::uint32_t> sent_before;  // by chunk: last send from the same memory
   for (std::uint32_t round = 0; round + 1 < members_; ++round) {
-    const std::uint32_t sends = part_at(round + 1);
-    const std::uint32_t takes = part_at(round + 2);
+    const std::uint32_t sends = rank_before(round + 1);
+    const std::uint32_t takes = rank_before(round + 2);
     std::vector<std::uint32_t> sent_now;
     std::vector<std::uint32_t> ready_now;
-    const std::size_t chunks =
-        (std::max(parts.length(sends), parts.length(takes)) + size - 1) / size;
+    const std::size_t chunks = chunks_of(parts, sends, takes);
     for (std::size_t i = 0; i < chunks; ++i) {
       const std::size_t at = i * size;
       if (at < parts.length(sends)) {
@@ -204,24 +238,11 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
       target.offset += at;
       // Memory of partial results is reused two rounds later, after the sends from it have
       // completed.
-      std::uint32_t first = received;
-      std::uint32_t count = 1;
-      if (!gather && i < sent_before.size()) {
-        const auto cleared =
-            add(Step{StepKind::copy, 0, {}, {}, {}, 0, 0, sent_before[i], 1, false});
-        first = received;
-        count = cleared - received + 1;
-      }
-      const auto combined = add(Step{StepKind::combine,
-                                     0,
-                                     landing,
-                                     target,
-                                     {Area::input, parts.offset(takes) + at},
-                                     length,
-                                     0,
-                                     first,
-                                     count,
-                                     round + 2 == members_});
+      const bool reuses = !gather && i < sent_before.size();
+      const auto last_send = reuses ? std::optional(sent_before[i]) : std::nullopt;
+      const BufferPosition own{Area::input, parts.offset(takes) + at};
+      const auto combined =
+          combine({landing, own, target, length, received, last_send, round + 2 == members_});
       ready_now.push_back(combined);
       slot_free[slot] = combined + 1;
       slot = (slot + 1) % ring_slots;
@@ -229,13 +250,20 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
     ready = std::move(ready_now);
     sent_before = std::move(sent_now);
   }
-  if (!gather) return;
+  if (gather) ring_gather(parts, std::move(ready));
+}
+
+// Sends the complete parts around the ring. `ready`: by chunk of this member's part, the step after
+// which it may be sent.
+void Author::ring_gather(const Parts& parts, std::vector<std::uint32_t> ready) {
+  const std::uint32_t to = peer_after(1);
+  const std::uint32_t from = peer_after(members_ - 1);
+  const std::size_t size = chunk();
   for (std::uint32_t round = 0; round + 1 < members_; ++round) {
-    const std::uint32_t sends = part_at(round);
-    const std::uint32_t takes = part_at(round + 1);
+    const std::uint32_t sends = rank_before(round);
+    const std::uint32_t takes = rank_before(round + 1);
     std::vector<std::uint32_t> ready_now;
-    const std::size_t chunks =
-        (std::max(parts.length(sends), parts.length(takes)) + size - 1) / size;
+    const std::size_t chunks = chunks_of(parts, sends, takes);
     for (std::size_t i = 0; i < chunks; ++i) {
       const std::size_t at = i * size;
       if (at < parts.length(sends)) {
@@ -256,9 +284,7 @@ void Author::reduce_from_all(const Parts& parts, bool gather) {
   const std::size_t size = chunk_from_all();
   const std::size_t stage = (members_ - 1) * size;
   plan_.scratch_bytes = 2 * stage;
-  std::size_t longest = 0;
-  for (std::uint32_t part = 0; part < members_; ++part)
-    longest = std::max(longest, parts.length(part));
+  const std::size_t longest = longest_of(parts);
   const std::size_t chunks = (longest + size - 1) / size;
   const auto piece = [&](std::uint32_t part, std::size_t i) {
     const std::size_t at = i * size;

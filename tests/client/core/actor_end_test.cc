@@ -81,9 +81,9 @@ class ActorsOfAClient : public testing::Test {
     EXPECT_EQ(answers(created), 0);
     found.wanted = {};
     found.request = 5;
-    const auto asked = step(ReceivedFromAgent{FromHead{found}});
-    EXPECT_EQ(questions(asked), 1);
-    EXPECT_EQ(answers(asked), 0);
+    const auto requested = step(ReceivedFromAgent{FromHead{found}});
+    EXPECT_EQ(questions(requested), 1);
+    EXPECT_EQ(answers(requested), 0);
     // Other processes hold the actor: the next reply left the head after the release.
     EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
     found.request = 0;

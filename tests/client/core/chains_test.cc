@@ -160,7 +160,7 @@ TEST_F(Chains, FirstCancelled_AllFail) {
     submit_link(1);
     for (std::uint64_t number = 2; number <= links; ++number) submit_link(number);
     step(CancelObject{result(id(1)), false, true});
-    expect_all(ErrorKind::cancelled);
+    expect_all(ErrorKind::task_cancelled);
   });
 }
 

@@ -111,7 +111,7 @@ TEST_F(CompactQueueTest, WaitsForCompactedResults) {
 TEST_F(CompactQueueTest, CancelsQueuedTasks) {
   auto tasks = submit_many(6);
   step(CancelObject{result(tasks[4]), false, true});
-  EXPECT_EQ(error(result(tasks[4])).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(tasks[4])).kind, ErrorKind::task_cancelled);
   pass(50ms);
   ASSERT_EQ(to_head<Demand>().size(), 1u);
   EXPECT_EQ(to_head<Demand>().front().wanted_slots, 5);
@@ -125,7 +125,7 @@ TEST_F(CompactQueueTest, CancelsCompactedTasksWithParent) {
   child.parent = TaskId::of(77);
   submit(child);
   step(CancelChildren{TaskId::of(77)});
-  EXPECT_EQ(error(result(TaskId::of(900))).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(TaskId::of(900))).kind, ErrorKind::task_cancelled);
   EXPECT_EQ(run_all().size(), 3u);
 }
 

@@ -189,7 +189,7 @@ TEST_F(LostElements, CallCancelled_RecomputesNothing) {
   const TaskId second = call(actor);
   step(CancelObject{result(first), false, true});
   refuse(1);
-  EXPECT_EQ(error(result(first)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::task_cancelled);
   EXPECT_TRUE(calls_at(maker).empty());
   hand_back_all(host);
   EXPECT_EQ(sent(), std::vector{second});
@@ -204,7 +204,7 @@ TEST_F(LostElements, CancelledWhileReturning_IsNotResent) {
   refuse(1);
   step(CancelObject{result(second), false, true});
   hand_back_all(host);
-  EXPECT_EQ(error(result(second)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(second)).kind, ErrorKind::task_cancelled);
   reply_with_tensor();
   EXPECT_EQ(sent(), (std::vector{first, third}));
 }

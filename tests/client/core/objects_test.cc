@@ -460,9 +460,9 @@ TEST_F(LostStores, NewAgent_StoresWrittenObjectsAgain) {
   EXPECT_EQ(commanded<SpaceReserved>()[0].copy_of, (SlabRange{8, 0, 1 << 20}));
 }
 
-using Places = Objects;
+using ObjectLocations = Objects;
 
-TEST_F(Places, UnpinsWhenLastReaderReleases) {
+TEST_F(ObjectLocations, UnpinsWhenLastReaderReleases) {
   const ObjectId object = put_large(1, 3);
   step(WantObject{object});
   ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
@@ -484,7 +484,7 @@ TEST_F(Places, UnpinsWhenLastReaderReleases) {
   EXPECT_NE(to_agent<FetchObjectRequest>()[0].fetch, readable.fetch);
 }
 
-TEST_F(Places, Unread_UnpinsOnlyOnRequest) {
+TEST_F(ObjectLocations, Unread_UnpinsOnlyOnRequest) {
   const ObjectId object = put_large(1, 3);
   step(WantObject{object});
   FetchObjectReply readable;
@@ -501,7 +501,7 @@ TEST_F(Places, Unread_UnpinsOnlyOnRequest) {
   EXPECT_EQ(to_agent<UnpinReply>().size(), 1u);
 }
 
-TEST_F(Places, IgnoresReplyToCancelledFetch) {
+TEST_F(ObjectLocations, IgnoresReplyToCancelledFetch) {
   const RefRecord ref{ObjectId::of(7), NodeId::of(2), ProcessId::of(50), {}};
   step(AdoptRef{ref});
   step(WantObject{ref.object});
@@ -520,7 +520,7 @@ TEST_F(Places, IgnoresReplyToCancelledFetch) {
   EXPECT_TRUE(core_.settled(ref.object));
 }
 
-TEST_F(Places, UnpinnedObject_IsNotCopiedButLost) {
+TEST_F(ObjectLocations, UnpinnedObject_IsNotCopiedButLost) {
   const ObjectId object = put_large(1, 3);
   step(ReceivedFromAgent{UnpinRequest{object, 0}});
   EXPECT_EQ(to_agent<UnpinReply>().size(), 1u);

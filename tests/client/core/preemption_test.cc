@@ -110,7 +110,7 @@ TEST_F(Preemption, CancelledTask_IsNotPreempted) {
   EXPECT_TRUE(to_executor<CancelCall>().empty());
   EXPECT_EQ(to_head<PreemptionAnswer>().size(), 1u);
   ended_by_executor(20);
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
 }
 
 TEST_F(Preemption, CancelDuringPreemption_Wins) {
@@ -119,7 +119,7 @@ TEST_F(Preemption, CancelDuringPreemption_Wins) {
   preempt(3);
   step(CancelObject{result(id)});
   ended_by_executor(20);
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
 }
 
 TEST_F(Preemption, ValueArrivesFirst_IsUsed) {

@@ -104,11 +104,11 @@ class SmallClient : public testing::Test {
   std::vector<Command> out;
 
  private:
-  template <class M, class Look>
-  std::vector<M> pick(const Look& look) const {
+  template <class M, class Access>
+  std::vector<M> pick(const Access& access) const {
     std::vector<M> found;
     for (const auto& each : out) {
-      const auto* message = look(each);
+      const auto* message = access(each);
       const auto* wanted = message == nullptr ? nullptr : std::get_if<M>(message);
       if (wanted != nullptr) found.push_back(*wanted);
     }

@@ -58,7 +58,7 @@ TEST_F(Cancelling, EndsTaskInOutOfMemoryBackoff) {
   slot(3, 20);
   slot_executor_ends(3, 20, EndKind::out_of_memory);
   step(CancelObject{result(id), false, true});
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
   pass(Duration(1s));
   slot(4, 21);
   EXPECT_TRUE(calls_at(21).empty());
@@ -195,7 +195,7 @@ TEST_F(Cancelling, WaitingForArguments_EndsAtOnce) {
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);
   step(CancelObject{result(id)});
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
   slot(3, 20);
   reply_value(20, "first");
   EXPECT_TRUE(calls_at(20).empty());
@@ -204,7 +204,7 @@ TEST_F(Cancelling, WaitingForArguments_EndsAtOnce) {
 TEST_F(Cancelling, QueuedTask_IsNeverSent) {
   const TaskId id = submit();
   step(CancelObject{result(id)});
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
   slot(3, 20);
   EXPECT_TRUE(calls_at(20).empty());
 }
@@ -219,7 +219,7 @@ TEST_F(Cancelling, SentTask_IsCancelledByExecutor) {
   CallReply answer;
   answer.outcome = CallOutcome::cancelled;
   reply(20, answer);
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
 }
 
 TEST_F(Cancelling, CrashDuringCancel_DoesNotRetry) {
@@ -227,7 +227,7 @@ TEST_F(Cancelling, CrashDuringCancel_DoesNotRetry) {
   slot(3, 20);
   step(CancelObject{result(id)});
   slot_executor_ends(3, 20, EndKind::exited);
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::task_cancelled);
   slot(3, 21, 1);
   EXPECT_TRUE(calls_at(21).empty());
 }
@@ -246,7 +246,7 @@ TEST_F(Cancelling, UnsentActorCall_UnblocksNextCall) {
   const TaskId first = call(actor);
   const TaskId second = call(actor);
   step(CancelObject{result(first)});
-  EXPECT_EQ(error(result(first)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::task_cancelled);
   actor_alive(actor, 20, 1);
   ASSERT_EQ(calls_at(20).size(), 1u);
   EXPECT_EQ(calls_at(20)[0].call.task, second);

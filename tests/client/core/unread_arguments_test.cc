@@ -122,7 +122,7 @@ TEST_F(UnreadArguments, Cancelled_CallEnds) {
   const TaskId reader = consume(result(maker), 0);
   reply_unread(result(maker));
   step(CancelObject{result(reader), false, true});
-  EXPECT_EQ(error(result(reader)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(error(result(reader)).kind, ErrorKind::task_cancelled);
 }
 
 TEST_F(UnreadArguments, CallOfActor_LaterCallsWaitBehindIt) {
@@ -170,11 +170,11 @@ class BorrowedArguments : public UnreadArguments {
     return id;
   }
   // The agent takes the memory of the argument back.
-  void place_returns() {
-    UnpinRequest asked;
-    asked.object = borrowed.object;
-    asked.fetch = core_.object(borrowed.object)->reading->location_fetch;
-    agent(asked);
+  void unpin() {
+    UnpinRequest request;
+    request.object = borrowed.object;
+    request.fetch = core_.object(borrowed.object)->reading->location_fetch;
+    agent(request);
   }
   const RefRecord borrowed{ObjectId::of(77), NodeId::of(2), ProcessId::of(5), {}};
 };
@@ -183,7 +183,7 @@ TEST_F(BorrowedArguments, OwnerRecomputes_CallWaitsUncharged) {
   const TaskId reader = consume_borrowed(0);
   for (int times = 0; times < 5; ++times) {
     ASSERT_EQ(sent(), std::vector<TaskId>{reader}) << times;
-    place_returns();
+    unpin();
     reply_unread(borrowed.object);
     EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u)
         << "read through its home, which waits for the owner";
@@ -198,7 +198,7 @@ TEST_F(BorrowedArguments, OwnerRecomputes_CallWaitsUncharged) {
 
 TEST_F(BorrowedArguments, HomeAbsent_CallWaits) {
   const TaskId reader = consume_borrowed(0);
-  place_returns();
+  unpin();
   reply_unread(borrowed.object);
   for (int times = 0; times < 4; ++times) {
     agent_reads(borrowed.object, failure(ErrorCode::unavailable, "home 2 died"));
@@ -228,7 +228,7 @@ TEST_F(BorrowedArguments, HomeAbsentAtSubmission_CallWaits) {
 
 TEST_F(BorrowedArguments, HomeStaysAbsent_CallFailsWithLoss) {
   const TaskId reader = consume_borrowed(100);
-  place_returns();
+  unpin();
   reply_unread(borrowed.object);
   int times = 0;
   for (; state(result(reader)) == "pending" && times < 20; ++times) {
@@ -241,7 +241,7 @@ TEST_F(BorrowedArguments, HomeStaysAbsent_CallFailsWithLoss) {
 
 TEST_F(BorrowedArguments, OwnerDead_CallFailsAtOnce) {
   const TaskId reader = consume_borrowed(0);
-  place_returns();
+  unpin();
   PeersDead dead;
   dead.processes = {borrowed.owner};
   agent(dead);
@@ -251,7 +251,7 @@ TEST_F(BorrowedArguments, OwnerDead_CallFailsAtOnce) {
 
 TEST_F(BorrowedArguments, AgentLostMeanwhile_CallIsResent) {
   const TaskId reader = consume_borrowed(0);
-  place_returns();
+  unpin();
   reply_unread(borrowed.object);
   ASSERT_TRUE(sent().empty());
   StartJob job;

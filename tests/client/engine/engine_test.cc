@@ -247,7 +247,7 @@ TEST_F(EngineRings, WakesCoalescingExecutorForWaiter) {
   int value = 0;
   std::thread waiting([&] { value = mobula::get(call, 60s); });
   EXPECT_TRUE(eventually([&] { return !agent_->naps(); }));
-  agent_->look();
+  agent_->poll();
   waiting.join();
   EXPECT_EQ(value, 2);
 }
@@ -371,8 +371,8 @@ TEST_F(EngineRings, ExecutorRejectsRings_UsesSockets) {
   for (int i = 0; i < 30; ++i) EXPECT_EQ(mobula::get(mobula::task<same>.remote(i), 20s), i);
   EXPECT_EQ(agent_->frames_by_ring(), 0u);
   EXPECT_GE(agent_->frames_by_socket(), 30u);
-  EXPECT_GE(agent_->rings_asked_for(), 1u);
-  EXPECT_LE(agent_->rings_asked_for(), agent_->slots());
+  EXPECT_GE(agent_->requested_rings(), 1u);
+  EXPECT_LE(agent_->requested_rings(), agent_->slots());
 }
 
 // Results that fit into messages, many more than a ring can hold.

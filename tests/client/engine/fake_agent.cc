@@ -133,9 +133,9 @@ std::uint64_t FakeAgent::rings_closed() const {
   return rings_closed_;
 }
 
-std::uint64_t FakeAgent::rings_asked_for() const {
+std::uint64_t FakeAgent::requested_rings() const {
   const std::scoped_lock held(mutex_);
-  return rings_asked_for_;
+  return requested_rings_;
 }
 
 std::uint64_t FakeAgent::slots() const {
@@ -205,7 +205,7 @@ void FakeAgent::on(const ProcessToAgent& message) {
   } else if (const auto* open = std::get_if<OpenRingRequest>(&message)) {
     {
       const std::scoped_lock held(mutex_);
-      ++rings_asked_for_;
+      ++requested_rings_;
     }
     open_ring(open->executor);
   } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
@@ -296,7 +296,7 @@ void FakeAgent::use_rings() {
                     .watch(rings_.doorbell()->event(), Interest::read,
                            [this](Readiness) {
                              rings_.doorbell()->clear_event();
-                             look_at_rings();
+                             poll_rings();
                            })
                     .value();
   rings_.doorbell()->announce(Doorbell::Sleep::on_event);
@@ -330,7 +330,7 @@ void FakeAgent::open_ring(ProcessId executor) {
   ring_files_[executor] = {index, std::move(memory)};
 }
 
-void FakeAgent::look_at_rings() {
+void FakeAgent::poll_rings() {
   RingLinks::Hearer hearer;
   hearer.read_calls = read_each([this](ProcessId executor, std::span<const std::byte> bytes) {
     called_by_ring(executor, bytes);
@@ -358,8 +358,8 @@ void FakeAgent::nap() {
 
 bool FakeAgent::naps() const { return sleep_at(own_bell_) == DoorbellSleep::nap; }
 
-void FakeAgent::look() {
-  MOBULA_CHECK(thread_->run([this] { look_at_rings(); }).ok(), "a look");
+void FakeAgent::poll() {
+  MOBULA_CHECK(thread_->run([this] { poll_rings(); }).ok(), "a poll");
 }
 
 DoorbellSleep FakeAgent::engine_sleep() const { return sleep_at(engine_bell_); }

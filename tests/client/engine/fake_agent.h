@@ -60,7 +60,7 @@ class FakeAgent {
   // then block as before.
   void nap();
   bool naps() const;
-  void look();
+  void poll();
   // From now on it has no space: requests for memory wait until give_space().
   void refuse_space();
   void give_space();
@@ -70,7 +70,7 @@ class FakeAgent {
   DoorbellSleep engine_sleep() const;
   void ring_engine();
   // Count of ring requests of the engine.
-  std::uint64_t rings_asked_for() const;
+  std::uint64_t requested_rings() const;
   // Count of rings that the engine closed.
   std::uint64_t rings_closed() const;
   // Count of slots given to the engine, each with a separate executor.
@@ -94,7 +94,7 @@ class FakeAgent {
   void called_by_ring(ProcessId executor, std::span<const std::byte> bytes);
   void use_rings();
   void open_ring(ProcessId executor);
-  void look_at_rings();
+  void poll_rings();
 
   std::unique_ptr<LoopThread> thread_;
   Fd engine_end_;
@@ -129,7 +129,7 @@ class FakeAgent {
   CallRecord last_call_;
   std::uint64_t frames_by_ring_ = 0;
   std::uint64_t frames_by_socket_ = 0;
-  std::uint64_t rings_asked_for_ = 0;
+  std::uint64_t requested_rings_ = 0;
   std::uint64_t rings_closed_ = 0;
   std::uint64_t slots_ = 0;
   bool refuses_space_ = false;

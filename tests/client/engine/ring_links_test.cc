@@ -36,7 +36,7 @@ struct Side {
     };
     hearer = {keep, read_each(keep)};
   }
-  std::vector<OpenRingReply> look() { return links.collect(hearer); }
+  std::vector<OpenRingReply> collect() { return links.collect(hearer); }
   DoorbellSleep sleep() const {
     const auto page = SharedMemory::map(files.page.get(), doorbell_page_bytes).value();
     return static_cast<DoorbellSleep>(reinterpret_cast<DoorbellPage*>(page.data())->sleep.load());
@@ -93,10 +93,10 @@ TEST_F(RingLinksTest, CarriesCallsAndReplies) {
   open(1);
   EXPECT_TRUE(call("one"));
   EXPECT_TRUE(call("two"));
-  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.collect(), IsEmpty());
   EXPECT_THAT(executor_.received, ElementsAre("one", "two"));
   EXPECT_TRUE(reply("done"));
-  EXPECT_THAT(caller_.look(), IsEmpty());
+  EXPECT_THAT(caller_.collect(), IsEmpty());
   EXPECT_THAT(caller_.received, ElementsAre("done"));
   EXPECT_FALSE(executor_.links.call(caller_.id, bytes_of("not this way round")));
   EXPECT_FALSE(caller_.links.reply(executor_.id, bytes_of("nor this")));
@@ -114,7 +114,7 @@ TEST_F(RingLinksTest, TakesCallsFromCommands) {
   EXPECT_EQ(std::get<SendToExecutor>(commands[0]).executor, ProcessId::of(9)) << "it has no ring";
   EXPECT_TRUE(std::get<SendToExecutor>(commands[1]).executor.empty()) << "it was sent";
   EXPECT_EQ(std::get<SendToExecutor>(commands[3]).executor, executor_.id) << "its stream is closed";
-  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.collect(), IsEmpty());
   EXPECT_EQ(executor_.received.size(), 1u);
 }
 
@@ -127,8 +127,8 @@ TEST_F(RingLinksTest, KeepsOrderOfQueuedFrames) {
     ASSERT_TRUE(call(sent.back()));
   }
   for (int turns = 0; turns < 1'000 && executor_.received.size() < sent.size(); ++turns) {
-    ASSERT_THAT(executor_.look(), IsEmpty());
-    ASSERT_THAT(caller_.look(), IsEmpty());  // notices the free space
+    ASSERT_THAT(executor_.collect(), IsEmpty());
+    ASSERT_THAT(caller_.collect(), IsEmpty());  // notices the free space
   }
   EXPECT_EQ(executor_.received, sent);
 }
@@ -154,7 +154,7 @@ TEST_F(RingLinksTest, WriterCorruptsRing_ClosesIt) {
   auto memory = map();
   EXPECT_TRUE(reply("lost"));  // rings the bell
   header(memory, true).written.store(std::uint64_t{1} << 60);
-  const auto broken = caller_.look();
+  const auto broken = caller_.collect();
   ASSERT_EQ(broken.size(), 1u);
   EXPECT_EQ(broken[0].ring, 7u);
   EXPECT_EQ(broken[0].peer, executor_.id);
@@ -168,10 +168,10 @@ TEST_F(RingLinksTest, DoorbellBeforeOpen_ReadsAfterOpen) {
   ASSERT_TRUE(
       caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
   EXPECT_TRUE(call("early"));
-  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.collect(), IsEmpty());
   EXPECT_THAT(executor_.received, IsEmpty());
   ASSERT_TRUE(executor_.links.open({caller_.id, false, 5, 3, 1}, files_for(memory_, caller_)).ok());
-  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.collect(), IsEmpty());
   EXPECT_THAT(executor_.received, ElementsAre("early"));
 }
 
@@ -181,12 +181,12 @@ TEST_F(RingLinksTest, ReadsNothingAfterClose) {
   EXPECT_TRUE(call("late"));
   EXPECT_TRUE(executor_.links.close(1));
   EXPECT_FALSE(executor_.links.close(1));
-  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.collect(), IsEmpty());
   EXPECT_THAT(executor_.received, IsEmpty());
   EXPECT_FALSE(reply("nobody"));
   open(2);
   EXPECT_TRUE(call("newer"));
-  EXPECT_THAT(executor_.look(), IsEmpty());
+  EXPECT_THAT(executor_.collect(), IsEmpty());
   EXPECT_THAT(executor_.received, ElementsAre("newer"));
 }
 
@@ -207,7 +207,7 @@ TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap);
   caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake);
-  executor_.look();
+  executor_.collect();
   EXPECT_THAT(executor_.received, ElementsAre("one", "two"));
 
   nap();

@@ -33,7 +33,7 @@ class Callee {
   int one() { return 1; }
   int plus_one(int value) { return value + 1; }
   mobula::Tensor tensor() { return tensor_; }
-  int look(const mobula::Tensor& tensor) { return static_cast<int>(tensor.bytes()); }
+  int bytes_of(const mobula::Tensor& tensor) { return static_cast<int>(tensor.bytes()); }
 
  private:
   mobula::Tensor tensor_ = mobula::Tensor::zeros({2});
@@ -106,9 +106,9 @@ int allocations_of_calls(const Words&) {
 
   auto other = mobula::actor<Callee>.remote();
   const auto round = [&] {
-    return other.call<&Callee::look>(callee.method<&Callee::tensor>()
-                                         .options({.tensor_transport = mobula::Transport::shm})
-                                         .remote());
+    return other.call<&Callee::bytes_of>(callee.method<&Callee::tensor>()
+                                             .options({.tensor_transport = mobula::Transport::shm})
+                                             .remote());
   };
   measure("tensor made", calls_one_by_one, one_by_one(round), at_actor);
   measure("tensor used", calls_one_by_one, one_by_one(round),

@@ -18,7 +18,7 @@ constexpr int calls = 1'000;
 // Keeps its calls until `answer`.
 class Board {
  public:
-  Deferred<int> ask(int x) {
+  Deferred<int> submit(int x) {
     waiting_.emplace_back(x, Promise<int>());
     return waiting_.back().second.get_deferred();
   }
@@ -54,9 +54,9 @@ ActorOptions on_node(const std::string& node, int restarts) {
           .max_concurrency = 2 * calls};
 }
 
-std::vector<ObjectRef<int>> ask(const ActorHandle<Board>& board) {
+std::vector<ObjectRef<int>> submit(const ActorHandle<Board>& board) {
   std::vector<ObjectRef<int>> refs;
-  for (int i = 0; i < calls; ++i) refs.push_back(board.call<&Board::ask>(i));
+  for (int i = 0; i < calls; ++i) refs.push_back(board.call<&Board::submit>(i));
   return refs;
 }
 std::vector<ObjectRef<int>> sleep(const ActorHandle<Sleeper>& sleeper, milliseconds span) {
@@ -94,7 +94,7 @@ int drained_with_incomplete_calls(const Words& arguments) {
   const auto board = actor<Board>.options(on_node(node, 0)).remote();
   const auto restarted = actor<Board>.options(on_node(node, 1)).remote();
   const auto cut = sleep(sleeper, seconds(3600));
-  const auto lost = ask(board), repeated = ask(restarted);
+  const auto lost = submit(board), repeated = submit(restarted);
   report.holds("coroutines are suspended", all_sleep(sleeper));
   report.holds("calls wait", all_wait(board) && all_wait(restarted));
   report.equal("node", get(restarted.call<&Board::node>(), seconds(30)), node);
@@ -156,7 +156,7 @@ int ends_with_incomplete_calls(const Words&) {
   const auto sleeper = actor<Sleeper>.options({.max_concurrency = 2 * calls}).remote();
   const auto board = actor<Board>.options({.max_concurrency = 2 * calls}).remote();
   const auto suspended = sleep(sleeper, seconds(3600));
-  const auto waiting = ask(board);
+  const auto waiting = submit(board);
   Report report;
   report.holds("calls are incomplete", all_sleep(sleeper) && all_wait(board));
   tell("ready");

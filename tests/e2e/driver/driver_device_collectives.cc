@@ -32,7 +32,7 @@ class Player {
  public:
   // The first `with_gpu` members have a GPU. The operands of the others are in host memory.
   void sit(int rank, int with_gpu) {
-    place_ = rank < with_gpu ? the_gpu : Device{};
+    device_ = rank < with_gpu ? the_gpu : Device{};
     with_gpu_ = with_gpu;
   }
   std::int64_t pid() { return ::getpid(); }
@@ -114,7 +114,7 @@ class Player {
       if (sum.view<float>()[static_cast<std::size_t>(i)] != expected)
         return "wrong element of the permuted tensor";
     }
-    Tensor small = Tensor::from<std::int64_t>({me + 1, -me}).to(place_);
+    Tensor small = Tensor::from<std::int64_t>({me + 1, -me}).to(device_);
     const Tensor product = group.all_reduce(small, {.op = ReduceOp::product}).to(Device{});
     std::int64_t expected = 1;
     for (int rank = 0; rank < group.size(); ++rank) expected *= rank + 1;
@@ -206,13 +206,13 @@ class Player {
     Tensor tensor = Tensor::empty({count});
     std::int64_t i = 0;
     for (float& each : tensor.mutable_view<float>()) each = note_of(rank, i++);
-    return tensor.to(place_);
+    return tensor.to(device_);
   }
   // `like`: the member whose operand has the expected location.
   template <class Expected>
   void check(const std::string& what, const Tensor& tensor, std::int64_t count, Expected expected,
              int like = 0) {
-    if (tensor.device() != (like < with_gpu_ ? place_ : Device{}))
+    if (tensor.device() != (like < with_gpu_ ? device_ : Device{}))
       wrong_ += what + ": on another device; ";
     if (tensor.shape() != std::vector<std::int64_t>{count}) {
       wrong_ += what + ": another shape; ";
@@ -228,7 +228,7 @@ class Player {
     }
   }
 
-  Device place_ = the_gpu;
+  Device device_ = the_gpu;
   int with_gpu_ = 0;
   std::string wrong_;
 };
@@ -511,7 +511,7 @@ int gpu_collective_again(const Words& arguments) {
 
 // A reduction in place keeps a copy of its operand. Without space on the GPU, the copy is in host
 // memory. It also serves the retry after a failure of the communicator.
-int gpu_collective_no_room(const Words&) {
+int gpu_collective_no_memory(const Words&) {
   Report report;
   auto all = band(1, 2);
   all.push_back(other_player(1, 2, "MOBULA_SIMULATED_GPU=hang=end@2"));
@@ -581,7 +581,7 @@ std::map<std::string, Scenario> device_collective_scenarios() {
           {"gpu_collective_ends", &gpu_collective_ends},
           {"gpu_collective_hangs", &gpu_collective_hangs},
           {"gpu_collective_again", &gpu_collective_again},
-          {"gpu_collective_no_room", &gpu_collective_no_room},
+          {"gpu_collective_no_memory", &gpu_collective_no_memory},
           {"gpu_collective_beside", &gpu_collective_beside}};
 }
 

@@ -35,7 +35,7 @@ double total(const Tensor& tensor) {
 
 double total_to(double count) { return count * (count - 1) / 2; }
 
-std::string place(const Tensor& tensor) {
+std::string device_name(const Tensor& tensor) {
   return tensor.device().kind == Device::cpu ? "cpu"
                                              : "cuda:" + std::to_string(tensor.device().index);
 }
@@ -81,16 +81,17 @@ class Gpu {
   double sum_weights(const Weights& all) {
     return total(all.on_gpu) + total(all.on_host) + total(all.columns);
   }
-  std::string place_of(const Tensor& tensor) { return place(tensor); }
-  std::string places_of(const Weights& all) {
-    return place(all.on_gpu) + " " + place(all.on_host) + " " + place(all.columns);
+  std::string device_of(const Tensor& tensor) { return device_name(tensor); }
+  std::string devices_of(const Weights& all) {
+    return device_name(all.on_gpu) + " " + device_name(all.on_host) + " " +
+           device_name(all.columns);
   }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
   std::string get_at(const std::vector<mobula::ObjectRef<Tensor>>& refs, int gpu) {
     mobula::GetOptions options{.device = gpu < 0 ? Device{} : Device{Device::cuda, gpu},
                                .timeout = seconds(60)};
     const Tensor got = mobula::get(refs.at(0), options);
-    return place(got) + " " + std::to_string(static_cast<long long>(total(got)));
+    return device_name(got) + " " + std::to_string(static_cast<long long>(total(got)));
   }
   std::string stream_kinds() {
     return mobula::current().stream() == nullptr                      ? "none"
@@ -170,24 +171,24 @@ int gpu_values(const Words&) {
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto no_gpu = mobula::actor<Gpu>.options(on_gpus(0)).remote();
   const auto made = maker.call<&Gpu::make>(floats);
-  report.equal("where another GPU's process has it", wait_for(user.call<&Gpu::place_of>(made)),
+  report.equal("where another GPU's process has it", wait_for(user.call<&Gpu::device_of>(made)),
                "cuda:0");
   report.equal("its elements", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
-  report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::place_of>(made)), "cpu");
+  report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::device_of>(made)), "cpu");
   report.equal("its elements there", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.holds("the log has the reason",
                mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it is in host memory"));
   report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::sees_cuda>()), false);
   report.equal("nor in this program", uses_cuda(), false);
   report.equal("with a GPU", wait_for(maker.call<&Gpu::sees_cuda>()), true);
-  report.equal("small ones", wait_for(user.call<&Gpu::place_of>(maker.call<&Gpu::make>(9))),
+  report.equal("small ones", wait_for(user.call<&Gpu::device_of>(maker.call<&Gpu::make>(9))),
                "cuda:0");
   report.equal("small ones' elements", wait_for(user.call<&Gpu::sum>(maker.call<&Gpu::make>(9))),
                36);
   const auto weights = maker.call<&Gpu::make_weights>(floats);
   report.equal("several", wait_for(user.call<&Gpu::sum_weights>(weights)), 3 * total_to(floats));
-  report.equal("their places", wait_for(user.call<&Gpu::places_of>(weights)), "cuda:0 cpu cuda:0");
-  report.equal("here", place(wait_for(made)), "cpu");
+  report.equal("their places", wait_for(user.call<&Gpu::devices_of>(weights)), "cuda:0 cpu cuda:0");
+  report.equal("here", device_name(wait_for(made)), "cpu");
   report.equal("here, the elements", total(wait_for(made)), total_to(floats));
   report.equal("got to the host", wait_for(user.call<&Gpu::get_at>(std::vector{made}, -1)),
                "cpu " + std::to_string(static_cast<long long>(total_to(floats))));
@@ -217,7 +218,7 @@ int gpu_tensors(const Words& arguments) {
   auto no_gpu = mobula::actor<Gpu>.options(on_gpus(0)).remote();
   const auto made = maker.method<&Gpu::make>().options(gpu_stays).remote(floats);
   report.equal("elements by another GPU", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
-  report.equal("where", wait_for(user.call<&Gpu::place_of>(made)), "cuda:0");
+  report.equal("where", wait_for(user.call<&Gpu::device_of>(made)), "cuda:0");
   report.holds("same memory in its maker", wait_for(maker.call<&Gpu::is_mine>(made)));
   const auto small = maker.method<&Gpu::make>().options(gpu_stays).remote(10);
   report.equal("sum of a small one", wait_for(maker.call<&Gpu::sum>(small)), total_to(10));
@@ -228,7 +229,7 @@ int gpu_tensors(const Words& arguments) {
   for (const auto& path : paths) report.equal("a path", path, arguments.at(0));
   const auto weights = maker.method<&Gpu::make_weights>().options(gpu_stays).remote(floats);
   report.equal("several", wait_for(user.call<&Gpu::sum_weights>(weights)), 3 * total_to(floats));
-  report.equal("their places", wait_for(user.call<&Gpu::places_of>(weights)), "cuda:0 cpu cuda:0");
+  report.equal("their places", wait_for(user.call<&Gpu::devices_of>(weights)), "cuda:0 cpu cuda:0");
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("its path", wait_for(no_gpu.call<&Gpu::paths>()).back(), "staged");
   report.holds("the log has the reason",
@@ -408,7 +409,7 @@ int gpu_ends(const Words&) {
                                  [&] { wait_for(maker.call<&Gpu::pid>()); });
   report.equal("after its maker left", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   auto late = mobula::actor<Gpu>.options(on_gpus(1)).remote();
-  report.equal("for a late reader", wait_for(late.call<&Gpu::place_of>(made)), "cuda:0");
+  report.equal("for a late reader", wait_for(late.call<&Gpu::device_of>(made)), "cuda:0");
   report.equal("its elements", wait_for(late.call<&Gpu::sum>(made)), total_to(floats));
   const auto lost = late.method<&Gpu::make>().options(gpu_stays).remote(floats);
   mobula::wait(std::vector{lost}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});

@@ -48,8 +48,8 @@ std::string held_gpus() {
 
 class Holder {
  public:
-  std::string look() { return seen(); }
-  std::string look_at_gpus() { return held_gpus(); }
+  std::string visible() { return seen(); }
+  std::string leased_gpus() { return held_gpus(); }
 };
 
 // "GPU=0.5" requests that amount. "show" requests nothing, with every device visible.
@@ -70,7 +70,7 @@ int sees_devices(const Words& arguments) {
   std::vector<mobula::ActorHandle<Holder>> actors;
   for (const auto& word : arguments) {
     actors.push_back(mobula::actor<Holder>.options(options_of(word)).remote());
-    tell(word + ":" + mobula::get(actors.back().call<&Holder::look>(), seconds(30)));
+    tell(word + ":" + mobula::get(actors.back().call<&Holder::visible>(), seconds(30)));
   }
   return 0;
 }
@@ -101,7 +101,7 @@ int holds_devices(const Words&) {
     }
     const auto& actor = actors.at(static_cast<std::size_t>(number));
     if (what == "look") {
-      const auto seen = mobula::get(actor.call<&Holder::look_at_gpus>(), seconds(30));
+      const auto seen = mobula::get(actor.call<&Holder::leased_gpus>(), seconds(30));
       tell(std::to_string(static_cast<int>(number)) + " sees " + seen);
     } else {
       mobula::kill(actor);

@@ -127,7 +127,7 @@ int force_cancels_actor_call(const Words&) {
 
 // ---- the process -------------------------------------------------------------------------------
 
-bool asks() { return mobula::in_executor(); }
+bool is_in_executor() { return mobula::in_executor(); }
 std::string calls_init() {
   try {
     const auto cluster = mobula::init();
@@ -137,10 +137,10 @@ std::string calls_init() {
   }
 }
 
-class Asker {
+class ExecutorProbe {
  public:
-  Asker() : constructed_(mobula::in_executor()) {}
-  bool asks() const { return constructed_ && mobula::in_executor(); }
+  ExecutorProbe() : constructed_(mobula::in_executor()) {}
+  bool is_in_executor() const { return constructed_ && mobula::in_executor(); }
 
  private:
   bool constructed_;
@@ -149,11 +149,13 @@ class Asker {
 int knows_executor(const Words&) {
   Report report;
   report.holds("the driver is no executor", !mobula::in_executor());
-  report.holds("a task is in one", mobula::get(mobula::task<asks>.remote(), seconds(30)));
-  report.holds("one with max_calls",
-               mobula::get(mobula::task<asks>.options({.max_calls = 1}).remote(), seconds(30)));
-  auto asker = mobula::actor<Asker>.remote();
-  report.holds("an actor is", mobula::get(asker.call<&Asker::asks>(), seconds(30)));
+  report.holds("a task is in one", mobula::get(mobula::task<is_in_executor>.remote(), seconds(30)));
+  report.holds(
+      "one with max_calls",
+      mobula::get(mobula::task<is_in_executor>.options({.max_calls = 1}).remote(), seconds(30)));
+  auto probe = mobula::actor<ExecutorProbe>.remote();
+  report.holds("an actor is",
+               mobula::get(probe.call<&ExecutorProbe::is_in_executor>(), seconds(30)));
   const auto refused = mobula::get(mobula::task<calls_init>.remote(), seconds(30));
   report.holds("init in a task is refused", refused.find("is an executor") != std::string::npos);
   return report.exit_code();
@@ -185,7 +187,7 @@ class Breaks {
   int value() { return 1; }
 };
 
-int asks_broken(mobula::ActorHandle<Breaks> broken) {
+int calls_broken(mobula::ActorHandle<Breaks> broken) {
   return mobula::get(broken.call<&Breaks::value>(), seconds(30));
 }
 
@@ -207,7 +209,7 @@ int constructor_throws(const Words&) {
     }
   }
   const auto nested = mobula::try_get(
-      mobula::task<asks_broken>.options({.max_retries = 0}).remote(broken), seconds(30));
+      mobula::task<calls_broken>.options({.max_retries = 0}).remote(broken), seconds(30));
   report.holds("in another process",
                !nested.has_value() &&
                    std::string(nested.error().what()).find("ActorDiedError") != std::string::npos);

@@ -104,19 +104,19 @@ class Turnstile {
 
 // Arguments: a file that does not exist yet. Makes more calls than the executor's queue holds, on
 // an actor that waits for the file.
-int calls_without_room(const Words& arguments) {
+int calls_beyond_limit(const Words& arguments) {
   Report report;
   constexpr int count = 103'000;
   auto actor = mobula::actor<Turnstile>.remote();
   report.equal("first", mobula::get(actor.call<&Turnstile::next>(), seconds(30)), 1);
-  std::vector<mobula::ObjectRef<int>> places{actor.call<&Turnstile::wait>(arguments.at(0))};
-  while (static_cast<int>(places.size()) < count) places.push_back(actor.call<&Turnstile::next>());
+  std::vector<mobula::ObjectRef<int>> turns{actor.call<&Turnstile::wait>(arguments.at(0))};
+  while (static_cast<int>(turns.size()) < count) turns.push_back(actor.call<&Turnstile::next>());
   tell("submitted");
   hear();
   std::ofstream(arguments.at(0)) << "go on" << std::endl;
   int in_order = 0;
   for (int i = 0; i < count; ++i)
-    in_order += mobula::get(places[static_cast<std::size_t>(i)], seconds(100)) == i + 2;
+    in_order += mobula::get(turns[static_cast<std::size_t>(i)], seconds(100)) == i + 2;
   report.equal("calls that started in their order", in_order, count);
   return report.exit_code();
 }
@@ -127,7 +127,7 @@ std::map<std::string, Scenario> limit_scenarios() {
   return {{"drops_refs", &drops_refs},
           {"makes_actors", &makes_actors},
           {"makes_processes", &makes_processes},
-          {"calls_without_room", &calls_without_room}};
+          {"calls_beyond_limit", &calls_beyond_limit}};
 }
 
 }  // namespace mobula::e2e

@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Resident memory: every page is written.
-class Room {
+class Ballast {
  public:
   void take(int mib) {
     for (int i = 0; i < mib; ++i) {
@@ -28,10 +28,10 @@ class Room {
 // Takes half of the memory at once and the rest in small steps, slowly enough to be sampled. Then
 // keeps it for a while.
 int eats(int mib) {
-  Room room;
-  room.take(mib / 2);
+  Ballast ballast;
+  ballast.take(mib / 2);
   for (int taken = mib / 2; taken < mib; taken += 2) {
-    room.take(2);
+    ballast.take(2);
     std::this_thread::sleep_for(milliseconds(100));
   }
   std::this_thread::sleep_for(seconds(5));
@@ -40,15 +40,15 @@ int eats(int mib) {
 
 // Takes the memory at once and keeps it until the pipe is written.
 int eats_and_holds(int mib, const std::string& pipe) {
-  Room room;
-  room.take(mib);
+  Ballast ballast;
+  ballast.take(mib);
   hold(pipe);
   return mib;
 }
 
 int eats_at_once(int mib) {
-  Room room;
-  room.take(mib);
+  Ballast ballast;
+  ballast.take(mib);
   return mib;
 }
 

@@ -28,7 +28,7 @@ int childs_answer() { return 1; }
 
 class Parent {
  public:
-  int ask_child() { return mobula::get(mobula::task<childs_answer>.remote(), seconds(30)); }
+  int call_child() { return mobula::get(mobula::task<childs_answer>.remote(), seconds(30)); }
 };
 
 // Blocks until another process opens the pipe.
@@ -110,12 +110,12 @@ int calls_between(const Words& arguments) {
   for (int round = 0; round < std::stoi(arguments.at(2)); ++round) {
     const auto made = mobula::task<calls_back>.options(to_second).remote(values, arguments.at(0));
     report.holds("object of the other node", mobula::get(made, seconds(50)) == values);
-    report.equal("actor", mobula::get(actor.call<&Parent::ask_child>(), seconds(50)), 1);
+    report.equal("actor", mobula::get(actor.call<&Parent::call_child>(), seconds(50)), 1);
     auto fresh = mobula::actor<Parent>
                      .options({.num_cpus = 0,
                                .scheduling = mobula::NodeAffinity{arguments.at(1), false}})
                      .remote();
-    report.equal("new actor", mobula::get(fresh.call<&Parent::ask_child>(), seconds(50)), 1);
+    report.equal("new actor", mobula::get(fresh.call<&Parent::call_child>(), seconds(50)), 1);
     tell("round " + std::to_string(round) + ";");
     hear();
   }
@@ -128,14 +128,14 @@ int make_detached_parent(const Words&) {
                     .options({.name = "parent", .name_space = "e2e",
                               .lifetime = mobula::Lifetime::detached})
                     .remote();
-  report.equal("child", mobula::get(parent.call<&Parent::ask_child>(), seconds(30)), 1);
+  report.equal("child", mobula::get(parent.call<&Parent::call_child>(), seconds(30)), 1);
   return report.exit_code();
 }
 
 int use_detached_parent(const Words&) {
   Report report;
   auto parent = mobula::get_actor<Parent>("parent", "e2e");
-  report.equal("child", mobula::get(parent.call<&Parent::ask_child>(), seconds(30)), 1);
+  report.equal("child", mobula::get(parent.call<&Parent::call_child>(), seconds(30)), 1);
   mobula::kill(parent);
   return report.exit_code();
 }

@@ -7,7 +7,7 @@ namespace mobula::e2e {
 namespace {
 
 // Requests more than the cluster has, and waits until the test has inspected it.
-int ask_for_more(const Words&) {
+int request_more(const Words&) {
   std::vector<mobula::ObjectRef<int>> waiting;
   for (int i = 0; i < 3; ++i) {
     waiting.push_back(mobula::task<one>.options({.num_cpus = 4}).remote());
@@ -69,7 +69,7 @@ int submit_short_tasks(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> plan_scenarios() {
-  return {{"ask_for_more", &ask_for_more},
+  return {{"request_more", &request_more},
           {"submit_and_wait", &submit_and_wait},
           {"submit_short_tasks", &submit_short_tasks}};
 }

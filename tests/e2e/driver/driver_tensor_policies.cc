@@ -14,7 +14,7 @@ using mobula::TensorPolicy;
 using mobula::Transport;
 using std::chrono::seconds;
 
-struct Looks {
+struct Views {
   std::string name;
   std::optional<Tensor> small;
   std::vector<Tensor> more;
@@ -27,11 +27,11 @@ class PolicyMaker {
     return kept_;
   }
   // The transpose of a matrix, and every second element of it.
-  Looks make_looks() {
+  Views make_views() {
     kept_ = Tensor::zeros({4, 6});
     return {"looks", kept_.transpose(0, 1), {kept_, Tensor::zeros({3})}};
   }
-  bool are_mine(const Looks& pair) {
+  bool are_mine(const Views& pair) {
     return pair.small->data() == kept_.data() && pair.more.at(0).data() == kept_.data() &&
            pair.small->shape()[0] == 6;
   }
@@ -104,10 +104,10 @@ int direct_same_memory(const Words&) {
     report.equal("its producer does not write to the argument",
                  in_time(maker.call<&PolicyMaker::write_given>(made)), "shared");
   }
-  const auto looks = maker.method<&PolicyMaker::make_looks>().options(stays).remote();
+  const auto views = maker.method<&PolicyMaker::make_views>().options(stays).remote();
   report.holds("several small ones, transposed",
-               in_time(maker.call<&PolicyMaker::are_mine>(looks)));
-  report.equal("the rest of the value", in_time(looks).name, "looks");
+               in_time(maker.call<&PolicyMaker::are_mine>(views)));
+  report.equal("the rest of the value", in_time(views).name, "looks");
 
   // A small tensor travels inside its value, and the value keeps its producer from writing to it.
   auto small = maker.method<&PolicyMaker::make>().options(stays).remote(100);

@@ -101,8 +101,8 @@ class Keeper {
     }
     return {};
   }
-  Tensor make(int seed) { return kept_ = place(filled({100'000}, DType::uint8, seed)); }
-  Tensor make_large(std::int64_t bytes) { return place(filled({bytes}, DType::uint8, 5)); }
+  Tensor make(int seed) { return kept_ = moved(filled({100'000}, DType::uint8, seed)); }
+  Tensor make_large(std::int64_t bytes) { return moved(filled({bytes}, DType::uint8, 5)); }
   std::tuple<Tensor, int> make_two(int seed) { return {make(seed), seed}; }
   Nest make_nest(int seed) { return {{make(seed), make(seed + 1)}, make(seed + 2), "nest"}; }
   std::int64_t sum(const Tensor& tensor) { return checksum(tensor); }
@@ -144,7 +144,7 @@ class Keeper {
   void leave() { mobula::exit_actor(); }
 
  private:
-  Tensor place(Tensor made) const { return on_gpu_ ? made.to(gpu_of_slot) : made; }
+  Tensor moved(Tensor made) const { return on_gpu_ ? made.to(gpu_of_slot) : made; }
 
   bool on_gpu_;
   Tensor kept_;

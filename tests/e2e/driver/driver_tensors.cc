@@ -89,19 +89,19 @@ class Weights {
 // True if the address is in memory of the store.
 bool is_in_store(const void* address) {
   std::ifstream maps("/proc/self/maps");
-  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
   for (std::string line; std::getline(maps, line);) {
     std::uintptr_t first = 0, end = 0;
     char dash = 0;
     std::istringstream fields(line);
     fields >> std::hex >> first >> dash >> end;
-    if (first <= place && place < end) return line.find("memfd") != std::string::npos;
+    if (first <= number && number < end) return line.find("memfd") != std::string::npos;
   }
   return false;
 }
 
 // For a large argument: whether it is in the store, and at the same address for every reader.
-std::string place_of(const Tensor& tensor, std::vector<mobula::ObjectRef<Tensor>> again) {
+std::string mapping_of(const Tensor& tensor, std::vector<mobula::ObjectRef<Tensor>> again) {
   if (!is_in_store(tensor.data())) return "copied";
   if (reinterpret_cast<std::uintptr_t>(tensor.data()) % 64 != 0) return "not aligned";
   return mobula::get(again.at(0)).data() == tensor.data() ? "in place" : "twice";
@@ -200,7 +200,7 @@ int tensors_in_place(const Words&) {
   std::optional<Tensor> kept;
   {
     const auto ref = mobula::put(counted({elements}));
-    report.equal("in a task", mobula::get(mobula::task<place_of>.remote(ref, std::vector{ref})),
+    report.equal("in a task", mobula::get(mobula::task<mapping_of>.remote(ref, std::vector{ref})),
                  "in place");
     kept = mobula::get(ref).reshape({4, -1});
     report.holds("in the driver",

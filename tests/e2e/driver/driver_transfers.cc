@@ -161,16 +161,16 @@ int calls_behind_lost_elements(const Words& arguments) {
   const auto one = of_a_killed_process(directory + "one", 3);
   const auto other = of_a_killed_process(directory + "other", 3);
   const auto never = of_a_killed_process(directory + "never", 0);
-  std::vector<mobula::ObjectRef<int>> places;
-  places.push_back(counting.call<&Counting::next>());
-  places.push_back(counting.call<&Counting::next_with>(one));
-  for (int i = 0; i < 200; ++i) places.push_back(counting.call<&Counting::next>());
+  std::vector<mobula::ObjectRef<int>> counts;
+  counts.push_back(counting.call<&Counting::next>());
+  counts.push_back(counting.call<&Counting::next_with>(one));
+  for (int i = 0; i < 200; ++i) counts.push_back(counting.call<&Counting::next>());
   const auto in_vain = counting.call<&Counting::next_with>(never);
-  places.push_back(counting.call<&Counting::next_with>(other));
-  places.push_back(counting.call<&Counting::next_with>(one));
-  for (int i = 0; i < 200; ++i) places.push_back(counting.call<&Counting::next>());
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    report.equal(("call " + std::to_string(i)).c_str(), mobula::get(places[i], seconds(60)),
+  counts.push_back(counting.call<&Counting::next_with>(other));
+  counts.push_back(counting.call<&Counting::next_with>(one));
+  for (int i = 0; i < 200; ++i) counts.push_back(counting.call<&Counting::next>());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    report.equal(("call " + std::to_string(i)).c_str(), mobula::get(counts[i], seconds(60)),
                  static_cast<int>(i) + 2);
   }
   throws<mobula::ObjectLostError>(report, "lost for good",

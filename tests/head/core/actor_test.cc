@@ -38,7 +38,7 @@ TEST_F(Actors, NotifiesOwnerWhenActorIsAlive) {
   EXPECT_LT(received[0].version, received[1].version);
 }
 
-TEST_F(Actors, NotifiesWatchersThatAskEarly) {
+TEST_F(Actors, NotifiesEarlyWatchers) {
   const auto watcher = ProcessId::of(77);
   cluster.from_process(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
   EXPECT_TRUE(news(watcher).empty());

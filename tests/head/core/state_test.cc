@@ -138,9 +138,9 @@ TEST_F(State, SummarizesPendingWorkWithReasons) {
   for (auto& bundle : group.bundles) bundle.resources = one;
   cluster.from_driver(agent, 1, CreateGroup{group});
   const Json waiting = Json::parse(cluster.tool("status").json)["waiting"];
-  const auto row = [&](const std::string& kind, const std::string& asks) {
+  const auto row = [&](const std::string& kind, const std::string& requested) {
     for (const Json& each : waiting) {
-      if (each["kind"] == kind && each["asks"] == asks) return each;
+      if (each["kind"] == kind && each["asks"] == requested) return each;
     }
     return Json();
   };

@@ -122,7 +122,8 @@ void Checkers::from_head(const HeadToAgent& message, Agent* to) {
   if (const auto* relay = std::get_if<ToProcess>(&**frame->frame.message)) {
     const auto* started = std::get_if<StartJobReply>(&relay->message);
     if (const auto* group = std::get_if<GroupChanged>(&relay->message)) group_is_there(*group);
-    if (const auto* recall = std::get_if<RecallSlot>(&relay->message)) preemption_asked(*recall);
+    if (const auto* recall = std::get_if<RecallSlot>(&relay->message))
+      preemption_requested(*recall);
     if (started != nullptr && !was_durable("jobs", started->job.hex())) {
       world_.violation("durable",
                        "job " + started->job.brief() + " is started and not on the disk");
@@ -189,13 +190,13 @@ bool meets_selectors(const Request& request, const Labels& labels) {
 
 // Checks against the real device memory: the user's amount plus the context of one process.
 void Checkers::has_memory_for_contexts(const StartSlot& start, const NodeShape& shape) {
-  const std::int64_t asked = start.demand_class.request.gpu_memory;
+  const std::int64_t requested = start.demand_class.request.gpu_memory;
   const auto* held = start.allocation.find("GPU");
   const auto* gpus = shape.find("GPU");
-  if (asked == 0 || held == nullptr || gpus == nullptr) return;
+  if (requested == 0 || held == nullptr || gpus == nullptr) return;
   for (const auto& share : held->shares) {
     if (share.index >= gpus->instances.size()) continue;  // counted as excess
-    const auto needed = asked + gpus->instances[share.index].context_bytes;
+    const auto needed = requested + gpus->instances[share.index].context_bytes;
     if (share.memory_bytes >= needed) continue;
     world_.violation("books", "slot " + start.slot.brief() + " holds " +
                                   std::to_string(share.memory_bytes) + " bytes of GPU " +

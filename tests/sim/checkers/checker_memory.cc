@@ -41,7 +41,7 @@ void Checkers::memory_process_ends(const Process& process) {
   in_memory_.erase(process.id());
 }
 
-void Checkers::memory_looked_at(Agent& agent, std::int64_t used_mib, std::int64_t limit_mib) {
+void Checkers::memory_sampled(Agent& agent, std::int64_t used_mib, std::int64_t limit_mib) {
   NodeMemory& memory = memory_[agent.node().id];
   memory.used_mib = used_mib;
   memory.limit_mib = limit_mib;

@@ -8,7 +8,7 @@
 namespace mobula::internal::sim {
 
 // Considers only the first recall of a slot: the beneficiary of a later one may differ.
-void Checkers::preemption_asked(const RecallSlot& recall) {
+void Checkers::preemption_requested(const RecallSlot& recall) {
   if (recall.running == RunningTask::finishes || !preempted_slots_.insert(recall.slot).second)
     return;
   if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s)

@@ -50,7 +50,7 @@ void Checkers::is_on_disk(Agent& agent) {
   }
 }
 
-void Checkers::looked_again(Process& process, ObjectId object, std::uint64_t number) {
+void Checkers::mapped_read_again(Process& process, ObjectId object, std::uint64_t number) {
   const Reading reading = process.read(object);
   if (!reading.error && reading.number == number) return;
   world_.violation("spilling", process.name() + " looks at object " + object.brief() +

@@ -5,16 +5,16 @@
 
 namespace mobula::internal::sim {
 
-void Checkers::chunk_asked(Agent& agent, const worker::FetchBulk& asked,
-                           const std::map<std::uint64_t, worker::FetchBulk>& under_way) {
+void Checkers::chunk_requested(Agent& agent, const worker::FetchBulk& request,
+                               const std::map<std::uint64_t, worker::FetchBulk>& under_way) {
   const worker::WorkerOptions limits = agent_options(world_);
-  std::uint64_t bytes = asked.size_bytes;
+  std::uint64_t bytes = request.size_bytes;
   std::size_t of_source = 1;
   for (const auto& [chunk, other] : under_way) {
     bytes += other.size_bytes;
-    if (other.from.node == asked.from.node) ++of_source;
+    if (other.from.node == request.from.node) ++of_source;
     const bool twice =
-        chunk == asked.chunk || (other.pull == asked.pull && other.offset == asked.offset);
+        chunk == request.chunk || (other.pull == request.pull && other.offset == request.offset);
     if (!twice) continue;
     world_.violation("transfers", agent.name() + " asks for bytes that are on their way already");
   }
@@ -28,18 +28,18 @@ void Checkers::chunk_asked(Agent& agent, const worker::FetchBulk& asked,
   }
 }
 
-void Checkers::chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked,
+void Checkers::chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& request,
                           const Content* content) {
   if (content != nullptr) return;
   world_.violation("transfers", agent.name() + " reads from " + source.name() + " at " +
-                                    std::to_string(asked.offset) + ", which is not written yet");
+                                    std::to_string(request.offset) + ", which is not written yet");
 }
 
-void Checkers::chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here,
+void Checkers::chunk_written(Agent& agent, const worker::FetchBulk& request, const Arriving& here,
                              const Content& content) {
-  if (here.parts.contains(asked.offset)) {
+  if (here.parts.contains(request.offset)) {
     world_.violation("transfers", agent.name() + " gets the bytes at " +
-                                      std::to_string(asked.offset) + " twice");
+                                      std::to_string(request.offset) + " twice");
   }
   if (here.content.object != content.object) {
     world_.violation("transfers", agent.name() + " mixes bytes of object " +

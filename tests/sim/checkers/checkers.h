@@ -84,13 +84,13 @@ class Checkers {
   void agent_hears(Agent& agent, const HeadToAgent& message);
   void agent_stepped(Agent& agent);
   void agent_ended(Agent& agent);
-  void memory_looked_at(Agent& agent, std::int64_t used_mib, std::int64_t limit_mib);
+  void memory_sampled(Agent& agent, std::int64_t used_mib, std::int64_t limit_mib);
   void ended_for_memory(Agent& agent, const worker::KillExecutor& kill);
-  void chunk_asked(Agent& agent, const worker::FetchBulk& asked,
-                   const std::map<std::uint64_t, worker::FetchBulk>& under_way);
-  void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked,
+  void chunk_requested(Agent& agent, const worker::FetchBulk& request,
+                       const std::map<std::uint64_t, worker::FetchBulk>& under_way);
+  void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& request,
                   const Content* content);
-  void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here,
+  void chunk_written(Agent& agent, const worker::FetchBulk& request, const Arriving& here,
                      const Content& content);
   void tensor_freed(Process& holder, ObjectId tensor);
   // A call with tensors in its arguments starts. `fetched`: their elements have arrived.
@@ -120,7 +120,7 @@ class Checkers {
   void store_refused(Process& process, const Failure& failure);
   void lost_name(Process& process, const Plan& plan);
   // A thread reads an object again that it has mapped.
-  void looked_again(Process& process, ObjectId object, std::uint64_t number);
+  void mapped_read_again(Process& process, ObjectId object, std::uint64_t number);
 
   // True after a fault that can lose values, executors, or calls.
   bool lossy() const { return lossy_; }
@@ -174,7 +174,7 @@ class Checkers {
   std::int64_t turns_of_others(Time since) const;
 
   // checker_preemption.cc
-  void preemption_asked(const RecallSlot& recall);
+  void preemption_requested(const RecallSlot& recall);
   bool may_hold(JobId job, const ResourceSet& more) const;
   void run_was_ended(const Process& process, const CallReply& reply);
 

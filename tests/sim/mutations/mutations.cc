@@ -151,7 +151,7 @@ Hooks head_does_not_wait_for_its_disk() {
   return hooks;
 }
 
-Hooks hold_is_not_asked_for() {
+Hooks holds_are_not_requested() {
   Hooks hooks = client_does_not_tell<HoldObjectRequest>();
   hooks.client.echo = [](const std::vector<client::Command>& commands) {
     std::vector<client::Event> events;
@@ -244,7 +244,7 @@ Hooks retries_count_twice() {
   return hooks;
 }
 
-Hooks calls_change_places() {
+Hooks calls_are_reordered() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     PushCall* first = nullptr;
@@ -349,7 +349,7 @@ Hooks head_writes(const std::string& table, Change change) {
 }
 
 // Writes the record of a group as if it were not placed yet.
-Hooks places_are_not_written() {
+Hooks bundle_nodes_are_not_written() {
   return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.locations.clear(); });
 }
 
@@ -526,7 +526,7 @@ std::vector<Mutation> make_mutations() {
       {"client drops WatchActor", {"actors", "quiet"}, client_forgets<WatchActor>},
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
-      {"client requests no holds", {"quiet", "objects"}, hold_is_not_asked_for},
+      {"client requests no holds", {"quiet", "objects"}, holds_are_not_requested},
       {"client ignores recalls for the capacity of results", {"resident"}, capacity_is_kept},
       {"client ignores lost bytes", {"losses"}, client_does_not_hear<ObjectGone>},
       {"agent drops the last copy silently", {"last_copies", "losses"}, last_copies_are_forgotten},
@@ -534,7 +534,7 @@ std::vector<Mutation> make_mutations() {
       {"client treats its exports as unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client handles deaths before the last data", {"endings"}, deaths_overtake_data},
       {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},
-      {"client reorders calls of an actor", {"actors", "quiet"}, calls_change_places},
+      {"client reorders calls of an actor", {"actors", "quiet"}, calls_are_reordered},
       {"executor runs a call twice", {"one_task", "tasks"}, executor_runs_twice},
       {"executor does not report that it waits", {"nested"}, executor_hides_that_it_waits},
       {"executor replies with the result of another call", {"tasks"}, results_belong_to_others},
@@ -554,7 +554,7 @@ std::vector<Mutation> make_mutations() {
       {"agent refuses results", {"quiet", "objects"}, results_are_not_wanted},
       {"head does not wait for its disk", {"one_task", "tasks"}, head_does_not_wait_for_its_disk},
       {"head gives the first GPU to all", {"gpu"}, all_get_the_first_gpu},
-      {"head does not write where bundles are", {"groups"}, places_are_not_written},
+      {"head does not write where bundles are", {"groups"}, bundle_nodes_are_not_written},
       {"head does not write drains", {"drains"}, drains_are_not_written},
       {"head does not write undrains", {"drains"}, drains_are_written_for_ever},
       {"client receives no recalls", {"fairness"}, recalls_are_lost},

@@ -43,7 +43,7 @@ Hooks chunks_are_believed_at_once() {
   return hooks;
 }
 
-Hooks chunks_are_asked_twice() {
+Hooks chunks_are_requested_twice() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (std::size_t i = 0; i < commands.size(); ++i) {
@@ -109,7 +109,7 @@ std::vector<Mutation> bulk_mutations() {
       {"agent accepts chunks without a check",
        {"broadcast", "objects"},
        chunks_are_believed_at_once},
-      {"agent requests chunks twice", {"broadcast", "objects"}, chunks_are_asked_twice},
+      {"agent requests chunks twice", {"broadcast", "objects"}, chunks_are_requested_twice},
       {"agent offers incomplete objects as complete", {"broadcast"}, parts_are_offered_as_wholes},
       {"agent does not report reads", {"broadcast"}, readers_do_not_say_that_they_are_done},
       {"agent does not cut chunks", {"broadcast_faults"}, cut_chunks_are_not_cut},

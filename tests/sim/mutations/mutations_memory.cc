@@ -6,7 +6,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-Hooks memory_is_not_looked_at() {
+Hooks memory_is_not_sampled() {
   Hooks hooks;
   hooks.agent.in = [](std::vector<worker::Event>& events) {
     std::erase_if(events, [](const auto& each) {
@@ -71,7 +71,7 @@ Hooks writes_are_believed_at_once() {
 }
 
 // Counts a reader as done as soon as it receives the location of an object.
-Hooks places_count_as_returned() {
+Hooks locations_count_as_returned() {
   Hooks hooks;
   hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
     std::vector<worker::Event> events;
@@ -105,12 +105,12 @@ Hooks files_go_when_they_are_read() {
 
 std::vector<Mutation> memory_mutations() {
   return {
-      {"agent does not sample its memory", {"memory"}, memory_is_not_looked_at},
+      {"agent does not sample its memory", {"memory"}, memory_is_not_sampled},
       {"agent overstates used memory", {"memory"}, more_memory_is_used},
       {"agent counts every running task as retryable", {"memory"}, all_that_runs_is_retryable},
       {"client counts memory kills as crashes", {"memory"}, memory_ends_are_crashes},
       {"agent counts pending writes as written", {"spill"}, writes_are_believed_at_once},
-      {"agent treats read locations as returned", {"spill"}, places_count_as_returned},
+      {"agent treats read locations as returned", {"spill"}, locations_count_as_returned},
       {"agent removes files that are needed", {"spill"}, files_go_when_they_are_read},
   };
 }

@@ -83,7 +83,7 @@ void Thread::read_arguments() {
     }
     if (argument.is_ref) {
       process_.outside().checkers().value_read(process_, argument.ref.object, reading);
-      looked_at_.emplace_back(argument.ref.object, reading.number);
+      mapped_reads_.emplace_back(argument.ref.object, reading.number);
     }
     for (const auto& ref : reading.contained)
       (ref.tensor.is_empty() ? refs_ : given_tensors_).push_back(ref);
@@ -128,7 +128,7 @@ bool Thread::take(const Step& step) {
       if (!get(object, !step.tolerant, step.tolerant)) return false;
       if (object.empty() || error_ || cancelled_) return true;
       if (step.force) {
-        looked_at_.emplace_back(object, process_.read(object).number);
+        mapped_reads_.emplace_back(object, process_.read(object).number);
         process_.step_client(client::RetainRef{object});
         leases_.push_back(object);
       } else {
@@ -441,7 +441,7 @@ bool Thread::put(const Step& step) {
   ++puts_;
   if (made.failure) {
     process_.outside().checkers().store_refused(process_, *made.failure);
-    fail(ErrorKind::store_full, made.failure->text);
+    fail(ErrorKind::object_store_full, made.failure->text);
     return true;
   }
   process_.outside().checkers().made(object, expected_put(step));
@@ -496,7 +496,7 @@ void Thread::store_result() {
     process_.reserved().erase(space);
     const bool there = made.failure && made.failure->code == ErrorCode::already_exists;
     if (made.failure && !there) {
-      fail(ErrorKind::store_full, made.failure->text);
+      fail(ErrorKind::object_store_full, made.failure->text);
       stage_ = Stage::storing;
       return;
     }
@@ -528,7 +528,7 @@ void Thread::keep_tensors() {
 
 // Releases the locals of user code, then hands over the refs inside the results.
 void Thread::let_go() {
-  look_again();
+  read_mapped_again();
   while (!wanted_.empty()) unwant(wanted_.back());
   const auto release_found = [this](const std::optional<FindActorReply>& unread) {
     if (unread && unread->found) process_.step_client(client::ReleaseRef{handle_id(unread->actor)});

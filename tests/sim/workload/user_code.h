@@ -95,7 +95,7 @@ class Thread {
   void fail(ErrorKind kind, std::string text);
   void want(ObjectId object);
   void unwant(ObjectId object);
-  void look_again();
+  void read_mapped_again();
   void keep_tensors();
   void let_go();
   void block(std::function<bool()> until, bool tell);
@@ -119,7 +119,7 @@ class Thread {
   bool dropped_ = false;          // the call's arguments are released
   std::vector<ObjectId> leases_;  // adopted: refs and contents of read values
   std::vector<ObjectId> wanted_;  // awaited or mapped objects
-  std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // mapped objects and their values
+  std::vector<std::pair<ObjectId, std::uint64_t>> mapped_reads_;  // mapped objects and their values
   std::uint64_t read_ = 0;
   std::uint64_t children_ = 0, puts_ = 0;
   std::optional<ErrorRecord> error_;

@@ -21,9 +21,9 @@ void Thread::unwant(ObjectId object) {
 }
 
 // Values that user code has mapped must be unchanged.
-void Thread::look_again() {
-  for (const auto& [object, number] : std::exchange(looked_at_, {})) {
-    process_.outside().checkers().looked_again(process_, object, number);
+void Thread::read_mapped_again() {
+  for (const auto& [object, number] : std::exchange(mapped_reads_, {})) {
+    process_.outside().checkers().mapped_read_again(process_, object, number);
   }
 }
 

@@ -80,7 +80,7 @@ bool Thread::store_item(ObjectId object, std::uint64_t number) {
     process_.reserved().erase(space);
     const bool is_there = made.failure && made.failure->code == ErrorCode::already_exists;
     if (made.failure && !is_there) {
-      fail(ErrorKind::store_full, made.failure->text);
+      fail(ErrorKind::object_store_full, made.failure->text);
       return true;
     }
     written_ = true;

@@ -239,7 +239,7 @@ int Author::keeping_actor() {
 int Author::passed_tensors() {
   const int type = add(actor_class());
   const int make_some = method();
-  const int look = method();
+  const int reading_method = method();
   const int keep = method(Act::keep_refs);
   const int back = method();
   plans_.at(static_cast<std::size_t>(back)).return_refs = true;
@@ -252,7 +252,7 @@ int Author::passed_tensors() {
     main.steps.push_back(call(0, make_some, {value()}));
     const int made = vars++;
     const int user = random_.chance(300) ? 0 : 1;
-    const int how = random_.chance(400) ? look : random_.chance(600) ? keep : back;
+    const int how = random_.chance(400) ? reading_method : random_.chance(600) ? keep : back;
     main.steps.push_back(call(user, how, {ref(made)}));
     const int used = vars++;
     if (random_.chance(400)) main.steps.push_back(on(Act::release, made));
@@ -376,7 +376,7 @@ int Author::lost_tensors() {
   const int f = add(std::move(maker));
   const int g = add(leaf());
   const int type = add(actor_class());
-  const int look = method();
+  const int reading_method = method();
   Plan main = item("losing");
   main.steps.push_back(make(type));
   const int count = static_cast<int>(random_.between(1, 3));
@@ -384,7 +384,7 @@ int Author::lost_tensors() {
   main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
   for (int i = 1; i <= count; ++i) {
     const bool called = random_.chance(500);
-    main.steps.push_back(called ? call(0, look, {ref(i)}) : submit(g, {ref(i)}));
+    main.steps.push_back(called ? call(0, reading_method, {ref(i)}) : submit(g, {ref(i)}));
   }
   for (int i = 1; i <= count; ++i) main.steps.push_back(on(Act::get, count + i));
   return add(std::move(main));
@@ -403,8 +403,8 @@ int Author::calls_with_lost_tensors() {
   // A separate demand class: its tasks go to no exiting process, and each counts as run.
   maker.max_calls = 1000 + f;
   const int forgets = add(std::move(maker));
-  const int look = method();
-  Plan vain = plans_.at(static_cast<std::size_t>(look));
+  const int reading_method = method();
+  Plan vain = plans_.at(static_cast<std::size_t>(reading_method));
   vain.name = "vain";
   vain.may_fail = true;
   const int in_vain = add(std::move(vain));
@@ -412,7 +412,7 @@ int Author::calls_with_lost_tensors() {
   caller.name = "caller";
   caller.shape = "half_cpu";
   Step calls = on(Act::call_refs, -1);
-  calls.plan = look;
+  calls.plan = reading_method;
   caller.steps.push_back(calls);
   const int g = add(std::move(caller));
   Plan made_class = actor_class();
@@ -442,8 +442,8 @@ int Author::calls_with_lost_tensors() {
       main.steps.push_back(submit(g, {value({0})}));
     } else {
       reads.push_back(vars);
-      main.steps.push_back(random_.chance(500) ? call(0, look, {ref(from)})
-                                               : call(0, look, {value()}));
+      main.steps.push_back(random_.chance(500) ? call(0, reading_method, {ref(from)})
+                                               : call(0, reading_method, {value()}));
     }
     ++vars;
     if (random_.chance(200))

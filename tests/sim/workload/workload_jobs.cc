@@ -396,7 +396,7 @@ int Author::hoarding() {
   }
   main.steps.push_back(sleep(random_.between(Duration(0), Duration(2s))));
   int vars = count;
-  bool looks = false;
+  bool is_mapped = false;
   for (int reads = static_cast<int>(random_.between(3, count)); reads > 0; --reads) {
     const int var = static_cast<int>(random_.below(static_cast<std::uint64_t>(count)));
     const bool released = std::ranges::any_of(
@@ -408,7 +408,7 @@ int Author::hoarding() {
       continue;
     }
     Step get = on(Act::get, var);
-    get.force = !std::exchange(looks, true);  // one value stays mapped until the end
+    get.force = !std::exchange(is_mapped, true);  // one value stays mapped until the end
     main.steps.push_back(get);
     if (random_.chance(200) && !get.force) main.steps.push_back(on(Act::release, var));
   }

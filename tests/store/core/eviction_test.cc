@@ -100,14 +100,14 @@ TEST_F(EvictionTest, ReservesCapacityForAgent) {
 }
 
 TEST_F(EvictionTest, EmptySlab_CountsAsReserveOfAgent) {
-  std::vector<ObjectLocation> places;
+  std::vector<ObjectLocation> locations;
   for (int i = 0; i < 4; ++i)
-    places.push_back(*space_.allocate(job, ProcessId::of(1), 4000)->location);
+    locations.push_back(*space_.allocate(job, ProcessId::of(1), 4000)->location);
   SlabChanges changes;
-  space_.free(places[0], changes);
+  space_.free(locations[0], changes);
   space_.reserve_for_agent(4000);
   EXPECT_FALSE(space_.allocate(job, ProcessId::of(1), 4000));
-  space_.free(places[1], changes);
+  space_.free(locations[1], changes);
   EXPECT_TRUE(space_.allocate(job, ProcessId::of(1), 4000));
 }
 

@@ -11,7 +11,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(SlabAllocator, AlignsOffsetsAndPlacesEmptyObject) {
+TEST(SlabAllocator, AlignsOffsetsAndStoresEmptyObject) {
   SlabAllocator slab(1000);  // 15 lines
   EXPECT_EQ(slab.size_bytes(), 960u);
   EXPECT_EQ(slab.allocate(0), 0u);

@@ -54,7 +54,7 @@ enum class Mistake { none, ignores_decrypted_bytes, ignores_unsent_frame };
 
 constexpr std::size_t message_sizes[] = {2, 3};
 constexpr std::size_t total = 5;
-constexpr std::size_t room_bytes = 2;  // less than a frame, so that a rest is kept
+constexpr std::size_t buffer_bytes = 2;  // less than a frame, so that a rest is kept
 
 std::byte byte_at(std::size_t number) { return static_cast<std::byte>(10 + number); }
 
@@ -128,7 +128,7 @@ class History {
   }
 
   void receive() {
-    std::vector<std::byte> buffer(std::min(room_bytes, total - received_));
+    std::vector<std::byte> buffer(std::min(buffer_bytes, total - received_));
     const auto some = receiver_.receive(buffer);
     if (!some) return fail(some.error().text);
     for (std::size_t i = 0; i < *some; ++i) {

@@ -38,16 +38,16 @@ struct ModelMemory {
 };
 
 using Ring = BasicStreamRing<ModelMemory>;
-using Places = std::set<std::uint8_t>;
+using Locations = std::set<std::uint8_t>;
 
 // The memory of a pair of members.
 struct Pair {
   Pair() {
     for (Ring& ring : rings) {
-      written.insert(ring.written.place = add("written"));
-      read.insert(ring.read.place = add("read"));
-      writer_sleeps.insert(ring.writer_sleeps.place = add("writer_sleeps"));
-      reader_sleeps.insert(ring.reader_sleeps.place = add("reader_sleeps"));
+      written.insert(ring.written.location = add("written"));
+      read.insert(ring.read.location = add("read"));
+      writer_sleeps.insert(ring.writer_sleeps.location = add("writer_sleeps"));
+      reader_sleeps.insert(ring.reader_sleeps.location = add("reader_sleeps"));
     }
     program.events = {"event of member 0", "event of member 1"};
     program.bytes = sizeof plain_memory;
@@ -59,7 +59,7 @@ struct Pair {
 
   model::Program program;
   Ring rings[2];
-  Places written, read, writer_sleeps, reader_sleeps;
+  Locations written, read, writer_sleeps, reader_sleeps;
 };
 
 // One step of a plan: words to send to the peer, and words to receive from it.

@@ -54,8 +54,8 @@ void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const voi
   return guarded(
       [&] {
         Tensor made = Tensor::empty({extents[0], extents[1], extents[2]}, named(dtype));
-        const auto room = made.mutable_view<std::byte>();
-        if (!room.empty()) std::memcpy(room.data(), bytes, room.size());
+        const auto elements = made.mutable_view<std::byte>();
+        if (!elements.empty()) std::memcpy(elements.data(), bytes, elements.size());
         return given(made.transpose(0, 2), versioned != 0);
       },
       static_cast<void*>(nullptr));
@@ -63,7 +63,7 @@ void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const voi
 
 // Imports a DLPack tensor and writes its elements, extents, and dtype name if they fit. Returns the
 // number of dimensions, or -1 with an error.
-int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room,
+int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t capacity,
                      std::int64_t* extents, char* dtype) {
   return guarded(
       [&] {
@@ -72,7 +72,7 @@ int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room
                            : Tensor::from_dlpack(static_cast<DLManagedTensor*>(managed));
         const Tensor whole = there.contiguous();
         const auto all = whole.view<std::byte>();
-        if (all.size() > room) throw std::runtime_error("the elements exceed the buffer");
+        if (all.size() > capacity) throw std::runtime_error("the elements exceed the buffer");
         if (!all.empty()) std::memcpy(bytes, all.data(), all.size());
         std::copy(there.shape().begin(), there.shape().end(), extents);
         const auto name = mobula::dtype_name(there.dtype());

@@ -118,9 +118,9 @@ std::string name_of(const Program& program, const Operation& operation) {
                                           "wait_word",   "wake_word", "wait_event", "wake_event",
                                           "clear_event", "nothing"};
   const bool of_event = operation.act >= Act::wait_event && operation.act <= Act::clear_event;
-  const auto& places = of_event ? program.events : program.words;
+  const auto& locations = of_event ? program.events : program.words;
   std::string text = names[static_cast<std::size_t>(operation.act)];
-  if (operation.act != Act::nothing) text += " " + places.at(operation.place);
+  if (operation.act != Act::nothing) text += " " + locations.at(operation.location);
   if (operation.act == Act::store || operation.act == Act::exchange ||
       operation.act == Act::fetch_or) {
     text += " " + std::to_string(operation.value);
@@ -132,7 +132,7 @@ std::string name_of(const Program& program, const Operation& operation) {
 struct Choice {
   std::size_t thread = 0;
   bool kill = false;
-  std::size_t place = 0;
+  std::size_t position = 0;
 };
 
 class Explorer {
@@ -205,7 +205,7 @@ class Explorer {
     for (std::size_t done = 0; done < operations; ++done) {
       const Operation& next = state.threads[thread].next;
       apply(state,
-            {thread, false, next.act <= Act::fetch_or ? state.words[next.place].size() - 1 : 0});
+            {thread, false, next.act <= Act::fetch_or ? state.words[next.location].size() - 1 : 0});
     }
   }
 
@@ -230,7 +230,8 @@ class Explorer {
   Operation faulty(Operation operation) const {
     if (!program_.fault) return operation;
     const Fault& fault = *program_.fault;
-    if (operation.act != fault.act || !fault.places.contains(operation.place)) return operation;
+    if (operation.act != fault.act || !fault.locations.contains(operation.location))
+      return operation;
     if (fault.only_of && operation.value != *fault.only_of) return operation;
     if (fault.only_as && operation.order != *fault.only_as) return operation;
     if (fault.order) {
@@ -243,16 +244,16 @@ class Explorer {
 
   std::size_t oldest_readable(const State& state, const Thread& self,
                               const Operation& operation) const {
-    std::size_t oldest = self.view.stores[operation.place];
+    std::size_t oldest = self.view.stores[operation.location];
     if (operation.order == std::memory_order_seq_cst) {
-      oldest = std::max<std::size_t>(oldest, state.seen_in_order[operation.place]);
+      oldest = std::max<std::size_t>(oldest, state.seen_in_order[operation.location]);
     }
     return oldest;
   }
 
   // An operation on a thread-private word is invisible to others, so it runs first.
   bool is_of_one(const Operation& operation) const {
-    return operation.act <= Act::fetch_or && program_.of_one_thread.contains(operation.place);
+    return operation.act <= Act::fetch_or && program_.of_one_thread.contains(operation.location);
   }
 
   std::vector<Choice> choices_of(const State& state) const {
@@ -271,14 +272,14 @@ class Explorer {
       switch (operation.act) {
         case Act::load:
           for (std::size_t at = oldest_readable(state, self, operation);
-               at < state.words[operation.place].size(); ++at) {
+               at < state.words[operation.location].size(); ++at) {
             choices.push_back({i, false, at});
           }
           break;
         case Act::store:  // directly after each possible predecessor
         case Act::exchange:
         case Act::fetch_or: {
-          const auto& messages = state.words[operation.place];
+          const auto& messages = state.words[operation.location];
           for (std::size_t at = oldest_readable(state, self, operation); at < messages.size();
                ++at) {
             if (at + 1 == messages.size() || !messages[at + 1].glued)
@@ -287,7 +288,7 @@ class Explorer {
           break;
         }
         case Act::wait_event:
-          if (state.events[operation.place] != 0 || state.died) choices.push_back({i, false, 0});
+          if (state.events[operation.location] != 0 || state.died) choices.push_back({i, false, 0});
           break;
         default: choices.push_back({i, false, 0});
       }
@@ -315,7 +316,7 @@ class Explorer {
   Word carry_out(State& state, std::size_t thread, const Operation& operation,
                  std::size_t at) const {
     Thread& self = state.threads[thread];
-    const std::size_t word = operation.place;
+    const std::size_t word = operation.location;
     const bool in_order = operation.order == std::memory_order_seq_cst;
     if (operation.act == Act::load) {
       const Message message = state.words[word][at];
@@ -335,14 +336,14 @@ class Explorer {
     Message own;
     own.value = operation.act == Act::fetch_or ? (before.value | operation.value) : operation.value;
     own.glued = reads;
-    const auto place = static_cast<std::uint8_t>(at + 1);
-    insert(state, word, place, own);
-    self.view.stores[word] = place;
-    Message& placed = state.words[word][place];
+    const auto position = static_cast<std::uint8_t>(at + 1);
+    insert(state, word, position, own);
+    self.view.stores[word] = position;
+    Message& placed = state.words[word][position];
     if (releases(operation.order)) placed.view = self.view;
     if (reads) placed.view.join(state.words[word][at].view);  // continues its release sequence
-    placed.view.stores[word] = place;
-    if (in_order) state.seen_in_order[word] = std::max(state.seen_in_order[word], place);
+    placed.view.stores[word] = position;
+    if (in_order) state.seen_in_order[word] = std::max(state.seen_in_order[word], position);
     return before.value;
   }
 
@@ -360,7 +361,7 @@ class Explorer {
         // A wake-up or the report of a death ends the wait. The kernel sees the latest store.
         if (self.status == Status::woken || state.died) {
           read = state.died ? 1 : 0;
-        } else if (state.words[operation.place].back().value == operation.value) {
+        } else if (state.words[operation.location].back().value == operation.value) {
           self.status = Status::asleep;
           return;
         }
@@ -368,15 +369,15 @@ class Explorer {
       case Act::wake_word:
         for (auto& other : state.threads) {
           const bool there = other.status == Status::asleep && other.next.act == Act::wait_word &&
-                             other.next.place == operation.place;
+                             other.next.location == operation.location;
           if (there) other.status = Status::woken;
         }
         break;
       case Act::wait_event: read = state.died ? 1 : 0; break;
-      case Act::wake_event: state.events[operation.place] = 1; break;
-      case Act::clear_event: state.events[operation.place] = 0; break;
+      case Act::wake_event: state.events[operation.location] = 1; break;
+      case Act::clear_event: state.events[operation.location] = 0; break;
       case Act::nothing: break;
-      default: read = carry_out(state, choice.thread, operation, choice.place);
+      default: read = carry_out(state, choice.thread, operation, choice.position);
     }
     ++self.view.clocks[choice.thread];
     self.history.push_back(read);
@@ -397,8 +398,8 @@ class Explorer {
       if (gone == 0) continue;
       messages.erase_first(gone);
       messages[0].glued = false;
-      const auto back = [&](std::uint8_t& place) {
-        place = static_cast<std::uint8_t>(place - std::min<std::size_t>(place, gone));
+      const auto back = [&](std::uint8_t& position) {
+        position = static_cast<std::uint8_t>(position - std::min<std::size_t>(position, gone));
       };
       for (auto& all : state.words) {
         for (auto& message : all) back(message.view.stores[word]);
@@ -464,8 +465,8 @@ class Explorer {
     if (choice.kill) return text + "is killed";
     text += name_of(program_, self.next);
     if (self.next.act == Act::load) {
-      text += " -> " + std::to_string(state.words[self.next.place][choice.place].value);
-      const auto later = state.words[self.next.place].size() - 1 - choice.place;
+      text += " -> " + std::to_string(state.words[self.next.location][choice.position].value);
+      const auto later = state.words[self.next.location].size() - 1 - choice.position;
       if (later > 0) text += " (" + std::to_string(later) + " later)";
     }
     return text;

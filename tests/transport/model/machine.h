@@ -38,7 +38,7 @@ enum class Act : std::uint8_t {
 
 struct Operation {
   Act act = Act::load;
-  std::uint8_t place = 0;  // index of a word or an event
+  std::uint8_t location = 0;  // index of a word or an event
   Word value = 0;
   std::memory_order order = std::memory_order_seq_cst;
 };
@@ -47,7 +47,7 @@ struct Operation {
 struct Fault {
   std::string name;
   Act act = Act::load;
-  std::set<std::uint8_t> places;
+  std::set<std::uint8_t> locations;
   std::optional<std::memory_order> order;      // nullopt: omitted
   std::optional<Word> only_of{};               // only if it stores this value
   std::optional<std::memory_order> only_as{};  // only if it has this order
@@ -92,17 +92,17 @@ template <class T>
 class Atomic {
  public:
   T load(std::memory_order order) const {
-    return static_cast<T>(perform({Act::load, place, 0, order}));
+    return static_cast<T>(perform({Act::load, location, 0, order}));
   }
-  void store(T value, std::memory_order order) { perform({Act::store, place, value, order}); }
+  void store(T value, std::memory_order order) { perform({Act::store, location, value, order}); }
   T exchange(T value, std::memory_order order) {
-    return static_cast<T>(perform({Act::exchange, place, value, order}));
+    return static_cast<T>(perform({Act::exchange, location, value, order}));
   }
   T fetch_or(T value, std::memory_order order) {
-    return static_cast<T>(perform({Act::fetch_or, place, value, order}));
+    return static_cast<T>(perform({Act::fetch_or, location, value, order}));
   }
 
-  std::uint8_t place = 255;  // index of the word in the machine
+  std::uint8_t location = 255;  // index of the word in the machine
 };
 
 }  // namespace mobula::internal::model

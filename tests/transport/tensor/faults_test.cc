@@ -45,7 +45,7 @@ TEST_P(Cancel, CancelAnytime_WritesNothingLate) {
     const Seen quiet = receiver().cancel(id);
     holder().release(id);
     transfer(holder(), receiver(), 1, {{2 * mib, delay_us + 1, 3, false}});
-    EXPECT_EQ(receiver().look(id).sum, quiet.sum) << "written after quiet";
+    EXPECT_EQ(receiver().inspect(id).sum, quiet.sum) << "written after quiet";
     receiver().drop(id);
   }
   EXPECT_GT(midway, 0) << "no transfer was met midway: make them longer";
@@ -247,12 +247,12 @@ TEST_P(Death, HolderKilled_ReceiverFailsCleanly) {
     EXPECT_TRUE(seen.ok ? seen.right : !seen.text.empty()) << seen.text;
     EXPECT_TRUE(when > 1 || !seen.ok);
     receiver().peer_down(holder().process());
-    const Seen quiet = receiver().look(id);
+    const Seen quiet = receiver().inspect(id);
     const auto successor = node();
     const auto opened = receiver().open(*successor, 1);
     ASSERT_TRUE(opened) << opened.error().text;
     transfer(*successor, receiver(), 1, regions);
-    EXPECT_EQ(receiver().look(id).sum, quiet.sum);
+    EXPECT_EQ(receiver().inspect(id).sum, quiet.sum);
     EXPECT_EQ(receiver().figures().pulls, 0u);
   }
 }
@@ -293,7 +293,7 @@ TEST_P(Death, HolderStopped_TimesOutWithoutLateWrites) {
   holder().signal(SIGCONT);
   open(3);
   transfer(holder(), receiver(), 3, regions);
-  EXPECT_EQ(receiver().look(id).sum, quiet.sum) << "written late";
+  EXPECT_EQ(receiver().inspect(id).sum, quiet.sum) << "written late";
 }
 
 TEST_P(Death, ReceiverStopped_LearnsThatOfferEnded) {

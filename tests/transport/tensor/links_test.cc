@@ -50,7 +50,7 @@ class Link : public Conformance {
     holder_->release(id);
     if (!seen.ok) open();
     transfer(*holder_, *receiver_, epoch_, {{3 * mib, epoch_, 1, false}});
-    EXPECT_EQ(receiver_->look(id).sum, quiet.sum) << "written late";
+    EXPECT_EQ(receiver_->inspect(id).sum, quiet.sum) << "written late";
     receiver_->drop(id);
     EXPECT_EQ(holder_->figures().offers, 0u);
     EXPECT_EQ(receiver_->figures().pulls, 0u);
@@ -182,7 +182,7 @@ TEST_P(Network, Down_EndsTransferAndRecovers) {
   network.set_up(true);
   open(2);
   transfer(holder(), receiver(), 2, regions);
-  EXPECT_EQ(receiver().look(id).sum, quiet.sum);
+  EXPECT_EQ(receiver().inspect(id).sum, quiet.sum);
   // A short interruption is survived.
   const TransferId other = begin(holder(), receiver(), 2, regions);
   network.set_up(false);
@@ -253,7 +253,7 @@ TEST_P(Hosts, LinkCut_EndsTransferAndRecovers) {
   network_.set({});
   open(2);
   transfer(*holder_, *receiver_, 2, {{3 * mib, 4, 0, true}});
-  EXPECT_EQ(receiver_->look(id).sum, quiet.sum) << "written late";
+  EXPECT_EQ(receiver_->inspect(id).sum, quiet.sum) << "written late";
 }
 
 // A library that waits without end is abandoned.

@@ -192,7 +192,7 @@ TEST_P(TwoSided, Cancel_ClosesChannelWithoutLateWrites) {
     holder_->release(id);
     open(++epoch);
     step(*holder_, *receiver_, epoch, {{mib, 7}});
-    EXPECT_EQ(receiver_->look(id).sum, quiet.sum) << "written after quiet";
+    EXPECT_EQ(receiver_->inspect(id).sum, quiet.sum) << "written after quiet";
     receiver_->drop(id);
   }
   EXPECT_EQ(holder_->figures().offers + receiver_->figures().pulls, 0u);
@@ -300,7 +300,7 @@ TEST_P(TwoSided, AbortHangs_IsReportedLost) {
   while (!receiver_->figures().lost && monotonic_now() < deadline) {
   }
   EXPECT_TRUE(receiver_->figures().lost);
-  EXPECT_FALSE(receiver_->look(id).ok);
+  EXPECT_FALSE(receiver_->inspect(id).ok);
   holder_->release(id);
   EXPECT_FALSE(holder_->figures().lost);
 }

@@ -198,8 +198,8 @@ Seen Node::seen(TransferId transfer) {
   return take_seen(BlobReader(call(to.id(transfer))));
 }
 
-Seen Node::look(TransferId transfer) {
-  BlobWriter to = command(NodeCommand::look);
+Seen Node::inspect(TransferId transfer) {
+  BlobWriter to = command(NodeCommand::inspect);
   return take_seen(BlobReader(call(to.id(transfer))));
 }
 

@@ -113,7 +113,7 @@ class Node {
             const std::vector<RegionSpec>& regions, std::uint64_t silence_ms = 20'000);
   Seen seen(TransferId transfer);
   // Present state, without waiting.
-  Seen look(TransferId transfer);
+  Seen inspect(TransferId transfer);
   void drop(TransferId transfer);  // frees the targets
   // Waits for quiet and returns the content of the targets at that time. A later write kills the
   // node, also after cancel_after().

@@ -448,7 +448,7 @@ void NodeProcess::on_command(const LocalFrame& frame) {
     case NodeCommand::release: return release(from);
     case NodeCommand::pull: return pull(from);
     case NodeCommand::map: return map(from);
-    case NodeCommand::look: return tell_seen(from.id<TransferId>());
+    case NodeCommand::inspect: return tell_seen(from.id<TransferId>());
     case NodeCommand::close: {
       const auto peer = from.id<ProcessId>();
       transport_->close({peer, from.number()});

@@ -15,7 +15,7 @@ enum class NodeCommand : std::uint8_t {
   release,
   pull,
   seen,
-  look,
+  inspect,
   drop,
   cancel,
   cancel_after,

@@ -25,14 +25,14 @@ void repaired_later(const tune::Config& config) {
 
 void another(const tune::Config& config) { tune::report({{"loss", config.number("x")}}); }
 
-std::string place_of(const tune::RunOptions& options) {
+std::string location_of(const tune::RunOptions& options) {
   return options.storage_path + "/" + options.name;
 }
 
 template <auto F>
 std::string restore_refusal(const tune::RunOptions& begun, const tune::RunOptions& options) {
   try {
-    static_cast<void>(tune::Tuner<F>::restore(place_of(begun), options).fit());
+    static_cast<void>(tune::Tuner<F>::restore(location_of(begun), options).fit());
   } catch (const InvalidRequestError& error) {
     return error.what();
   }
@@ -44,13 +44,14 @@ TEST(TuneRestore, RepeatsFailedTrials) {
     auto options = quiet_options({{"x", tune::uniform(1, 2)}}, 3);
     const auto broken = tune::Tuner<repaired_later>(options).fit();
     EXPECT_EQ(broken.all()[1].error, "trial 1: broken");
-    std::ofstream(place_of(options) + "/repaired").put('x');
-    const auto unchanged = tune::Tuner<repaired_later>::restore(place_of(options), options).fit();
+    std::ofstream(location_of(options) + "/repaired").put('x');
+    const auto unchanged =
+        tune::Tuner<repaired_later>::restore(location_of(options), options).fit();
     EXPECT_EQ(unchanged.all()[1].error, "trial 1: broken");
     auto elsewhere = options;
     elsewhere.storage_path = "/nowhere";
     const auto results = tune::Tuner<repaired_later>::restore(
-                             place_of(options), elsewhere,
+                             location_of(options), elsewhere,
                              {.resume_errored = !from_beginning, .restart_errored = from_beginning})
                              .fit();
     ASSERT_EQ(results.all().size(), 3U);
@@ -114,7 +115,8 @@ TEST(TuneRestore, EndsUnfinishedTrials) {
   EXPECT_THROW(static_cast<void>(tune::run<another>(options)), std::runtime_error);
   options.scheduler = std::make_shared<Breaking>(false);
   const auto results =
-      tune::Tuner<another>::restore(place_of(options), options, {.resume_unfinished = false}).fit();
+      tune::Tuner<another>::restore(location_of(options), options, {.resume_unfinished = false})
+          .fit();
   ASSERT_EQ(results.all().size(), 2U);
   EXPECT_EQ(results.all()[1].error, "");
   EXPECT_EQ(results.all()[1].attempts, 1);

@@ -110,9 +110,9 @@ TEST_F(ExperimentReaderTest, NamesRangeOfTrials) {
 
 TEST_F(ExperimentReaderTest, ListsExperimentsOfStorage) {
   write({trial(0)});
-  std::filesystem::create_directory(place_.storage + "/empty");
-  EXPECT_THAT(experiment_names(place_.storage), ElementsAre("mnist"));
-  EXPECT_TRUE(experiment_names(place_.storage + "/absent").empty());
+  std::filesystem::create_directory(location_.storage + "/empty");
+  EXPECT_THAT(experiment_names(location_.storage), ElementsAre("mnist"));
+  EXPECT_TRUE(experiment_names(location_.storage + "/absent").empty());
 }
 
 }  // namespace

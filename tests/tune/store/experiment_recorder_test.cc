@@ -31,8 +31,8 @@ class RecorderTest : public StoreTest {
  protected:
   void start(const SnapshotRule& rule, StoreOptions options = {}) {
     core_ = make_core();
-    log_ = ExperimentLog::create(place_, {.name = place_.name, .spec = "{}", .metric = "loss"},
-                                 options)
+    log_ = ExperimentLog::create(location_,
+                                 {.name = location_.name, .spec = "{}", .metric = "loss"}, options)
                .value();
     recorder_ = std::make_unique<ExperimentRecorder>(*core_, *log_, 0, rule);
     feed(ExperimentStarted{});
@@ -75,7 +75,7 @@ class RecorderTest : public StoreTest {
     log_.reset();
     core_ = make_core();
     ResumeState stored;
-    log_ = ExperimentLog::resume(place_, stored).value();
+    log_ = ExperimentLog::resume(location_, stored).value();
     recorder_ = std::make_unique<ExperimentRecorder>(*core_, *log_, 0, SnapshotRule{.events = 10});
     const auto replayed = recorder_->restore(stored.snapshots).value();
     EXPECT_EQ(replayed.differing(), 0);
@@ -106,7 +106,7 @@ TEST_F(RecorderTest, ResumeReplaysEventsSinceSnapshot) {
   EXPECT_GT(read().first_event().value(), 60);
 }
 
-TEST_F(RecorderTest, KeepsEventsWhenAsked) {
+TEST_F(RecorderTest, KeepsEventsWhenRequested) {
   start({.events = 10}, {.keep_events = true});
   play(95);
   log_->flush();

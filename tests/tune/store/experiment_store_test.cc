@@ -57,37 +57,37 @@ TEST_F(ExperimentStoreTest, LoadsAllEventsWithoutSnapshot) {
 
 TEST_F(ExperimentStoreTest, RefusesSecondWriterAndNamesTheFirst) {
   const auto store = create();
-  for (const auto& second : {ExperimentStore::resume(place_, {}).error(),
-                             ExperimentStore::create(place_, experiment(), {}).error()}) {
+  for (const auto& second : {ExperimentStore::resume(location_, {}).error(),
+                             ExperimentStore::create(location_, experiment(), {}).error()}) {
     EXPECT_EQ(second.code, ErrorCode::already_exists);
     EXPECT_THAT(second.text, HasSubstr("lock experiment 'mnist': process " +
                                        std::to_string(::getpid()) + " on host "));
   }
-  EXPECT_THAT(ExperimentLock::holder(place_.lock_file()),
+  EXPECT_THAT(ExperimentLock::holder(location_.lock_file()),
               HasSubstr("process " + std::to_string(::getpid())));
 }
 
 TEST_F(ExperimentStoreTest, ReleasesLockAtTheEnd) {
   create().reset();
-  EXPECT_EQ(ExperimentLock::holder(place_.lock_file()), "");
+  EXPECT_EQ(ExperimentLock::holder(location_.lock_file()), "");
   EXPECT_TRUE(resume() != nullptr);
 }
 
 TEST_F(ExperimentStoreTest, RefusesExistingName) {
   create().reset();
-  const auto second = ExperimentStore::create(place_, experiment(), {});
+  const auto second = ExperimentStore::create(location_, experiment(), {});
   EXPECT_EQ(second.error().code, ErrorCode::already_exists);
   EXPECT_THAT(second.error().text, HasSubstr("choose another name, or resume"));
 }
 
 TEST_F(ExperimentStoreTest, RefusesToResumeUnknownName) {
-  EXPECT_EQ(ExperimentStore::resume(place_, {}).error().code, ErrorCode::not_found);
+  EXPECT_EQ(ExperimentStore::resume(location_, {}).error().code, ErrorCode::not_found);
 }
 
 TEST_F(ExperimentStoreTest, RefusesNamesThatAreNoDirectories) {
   for (const auto& name : {std::string(), std::string("a/b"), std::string(".."), std::string("a\n"),
                            std::string(201, 'x')}) {
-    EXPECT_EQ(ExperimentStore::create({place_.storage, name}, experiment(), {}).error().code,
+    EXPECT_EQ(ExperimentStore::create({location_.storage, name}, experiment(), {}).error().code,
               ErrorCode::invalid_argument)
         << name;
   }
@@ -110,7 +110,7 @@ TEST_F(ExperimentStoreTest, PrunesEventsBeforeLastSnapshotButOne) {
   EXPECT_EQ(reader.snapshots().value().size(), 2u);
 }
 
-TEST_F(ExperimentStoreTest, KeepsAllEventsWhenAsked) {
+TEST_F(ExperimentStoreTest, KeepsAllEventsWhenRequested) {
   auto store = create({.keep_events = true});
   for (EventNumber event = 1; event <= 5; ++event) {
     store->write({static_cast<std::uint64_t>(event),
@@ -201,7 +201,7 @@ TEST_F(ExperimentStoreTest, KilledWriter_ReopensAsPrefix) {
   for (int kill = 0; kill < 100; ++kill) {
     const std::int64_t target = persisted->load() + 1 + static_cast<std::int64_t>(random() % 30);
     const pid_t child = ::fork();
-    if (child == 0) write_forever(place_, *persisted);
+    if (child == 0) write_forever(location_, *persisted);
     while (persisted->load() < target && ::waitpid(child, nullptr, WNOHANG) == 0) ::sched_yield();
     // A random part of a commit.
     for (unsigned spin = random() % 200'000; spin > 0; --spin)

@@ -16,21 +16,22 @@ using StopRequests = StoreTest;
 
 TEST_F(StopRequests, ReachTheControllerOnce) {
   create().reset();
-  EXPECT_THAT(take_stop_requests(place_), IsEmpty());
-  ASSERT_TRUE(request_stop(place_, 7).ok());
-  ASSERT_TRUE(request_stop(place_, 7).ok());
-  ASSERT_TRUE(request_stop(place_, std::nullopt).ok());
-  EXPECT_THAT(take_stop_requests(place_), ElementsAre(std::nullopt, std::optional<TrialNumber>(7)));
-  EXPECT_THAT(take_stop_requests(place_), IsEmpty());
+  EXPECT_THAT(take_stop_requests(location_), IsEmpty());
+  ASSERT_TRUE(request_stop(location_, 7).ok());
+  ASSERT_TRUE(request_stop(location_, 7).ok());
+  ASSERT_TRUE(request_stop(location_, std::nullopt).ok());
+  EXPECT_THAT(take_stop_requests(location_),
+              ElementsAre(std::nullopt, std::optional<TrialNumber>(7)));
+  EXPECT_THAT(take_stop_requests(location_), IsEmpty());
 }
 
 TEST_F(StopRequests, IgnoresOtherFiles) {
   create().reset();
-  ASSERT_TRUE(request_stop(place_, 1).ok());
+  ASSERT_TRUE(request_stop(location_, 1).ok());
   for (const char* name : {"-3", "1x", "99999999999999999999"}) {
-    std::ofstream(place_.directory() + "/stop/" + name) << "";
+    std::ofstream(location_.directory() + "/stop/" + name) << "";
   }
-  EXPECT_THAT(take_stop_requests(place_), ElementsAre(std::optional<TrialNumber>(1)));
+  EXPECT_THAT(take_stop_requests(location_), ElementsAre(std::optional<TrialNumber>(1)));
 }
 
 }  // namespace

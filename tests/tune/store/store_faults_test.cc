@@ -24,9 +24,9 @@ class StoreFaultsTest : public StoreTest {
   bool mount_storage(const char* options) {
     return ::unshare(CLONE_NEWNS) == 0 &&
            ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-           ::mount("tmpfs", place_.storage.c_str(), "tmpfs", 0, options) == 0;
+           ::mount("tmpfs", location_.storage.c_str(), "tmpfs", 0, options) == 0;
   }
-  void unmount_storage() { ::umount2(place_.storage.c_str(), MNT_DETACH); }
+  void unmount_storage() { ::umount2(location_.storage.c_str(), MNT_DETACH); }
 };
 
 constexpr StoreOptions quick{.keep_events = false, .retry_backoff = std::chrono::milliseconds(1)};
@@ -90,7 +90,7 @@ TEST_F(StoreFaultsTest, FullDisk_WaitsForSpace) {
   if (!mount_storage("size=1m")) GTEST_SKIP() << "file systems cannot be mounted here";
   auto store = create(quick);
   store->write({0, {trial(0)}});
-  const std::string ballast = place_.storage + "/ballast";
+  const std::string ballast = location_.storage + "/ballast";
   {
     std::ofstream file(ballast);
     const std::string block(4096, 'b');
@@ -109,11 +109,11 @@ TEST_F(StoreFaultsTest, FullDisk_WaitsForSpace) {
 TEST_F(StoreFaultsTest, FullDisk_CreateNamesTheCause) {
   if (!mount_storage("size=1m")) GTEST_SKIP() << "file systems cannot be mounted here";
   {
-    std::ofstream file(place_.storage + "/ballast");
+    std::ofstream file(location_.storage + "/ballast");
     const std::string block(4096, 'b');
     while (file.write(block.data(), 4096).flush()) continue;
   }
-  const auto made = ExperimentStore::create(place_, experiment(), {});
+  const auto made = ExperimentStore::create(location_, experiment(), {});
   EXPECT_FALSE(made.ok());
   if (!made.ok()) {
     EXPECT_EQ(made.error().code, ErrorCode::resource_exhausted) << made.error().text;
@@ -127,11 +127,12 @@ TEST_F(StoreFaultsTest, ReadOnlyFileSystem_CommandsRead) {
   store->write({1, {trial(0)}});
   ASSERT_TRUE(notes_.wait_for(1));
   store.reset();
-  ASSERT_EQ(::mount(nullptr, place_.storage.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  ASSERT_EQ(::mount(nullptr, location_.storage.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr),
+            0);
   EXPECT_EQ(read().trials().value().size(), 1u);
-  const auto resumed = ExperimentStore::resume(place_, {});
+  const auto resumed = ExperimentStore::resume(location_, {});
   EXPECT_FALSE(resumed.ok());
-  const auto created = ExperimentStore::create({place_.storage, "other"}, experiment(), {});
+  const auto created = ExperimentStore::create({location_.storage, "other"}, experiment(), {});
   EXPECT_FALSE(created.ok());
   if (!created.ok()) {
     EXPECT_THAT(created.error().text, HasSubstr("Read-only file system"));
@@ -180,9 +181,9 @@ TEST_F(StoreFaultsTest, TornFile_IsCorrupt) {
     ASSERT_TRUE(notes_.wait_for(50));
   }
   struct stat file {};
-  ASSERT_EQ(::stat(place_.file().c_str(), &file), 0);
-  ASSERT_EQ(::truncate(place_.file().c_str(), file.st_size / 2), 0);
-  auto store = ExperimentStore::resume(place_, {});
+  ASSERT_EQ(::stat(location_.file().c_str(), &file), 0);
+  ASSERT_EQ(::truncate(location_.file().c_str(), file.st_size / 2), 0);
+  auto store = ExperimentStore::resume(location_, {});
   const auto state = store.ok() ? (*store)->load() : Result<ResumeState>(store.error());
   EXPECT_EQ(state.error().code, ErrorCode::corrupt) << state.error().text;
 }
@@ -194,10 +195,10 @@ TEST_F(StoreFaultsTest, TornLog_KeepsEarlierBatches) {
     ASSERT_TRUE(notes_.wait_for(static_cast<std::uint64_t>(event)));
   }
   // A copy of the files is the state after a power failure.
-  const ExperimentLocation copy{place_.storage, "copy"};
+  const ExperimentLocation copy{location_.storage, "copy"};
   std::filesystem::create_directory(copy.directory());
   for (const char* suffix : {"", "-wal"}) {
-    std::filesystem::copy_file(place_.file() + suffix, copy.file() + suffix);
+    std::filesystem::copy_file(location_.file() + suffix, copy.file() + suffix);
   }
   struct stat log {};
   ASSERT_EQ(::stat((copy.file() + "-wal").c_str(), &log), 0);
@@ -209,13 +210,13 @@ TEST_F(StoreFaultsTest, TornLog_KeepsEarlierBatches) {
 }
 
 TEST_F(StoreFaultsTest, ForeignFile_IsRefusedUnchanged) {
-  std::filesystem::create_directories(place_.directory());
+  std::filesystem::create_directories(location_.directory());
   change_file("CREATE TABLE studies(id)");
-  const auto created = ExperimentStore::create(place_, experiment(), {});
+  const auto created = ExperimentStore::create(location_, experiment(), {});
   EXPECT_EQ(created.error().code, ErrorCode::corrupt);
   EXPECT_THAT(created.error().text, HasSubstr("another program wrote this SQLite file"));
-  std::ofstream(place_.file()) << "no database at all, but long enough to have a header";
-  EXPECT_EQ(ExperimentReader::open(place_).error().code, ErrorCode::corrupt);
+  std::ofstream(location_.file()) << "no database at all, but long enough to have a header";
+  EXPECT_EQ(ExperimentReader::open(location_).error().code, ErrorCode::corrupt);
 }
 
 }  // namespace

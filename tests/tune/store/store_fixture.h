@@ -81,15 +81,15 @@ class StoreTest : public ::testing::Test {
     char name[] = "/dev/shm/mobula-tune-test-XXXXXX";
     char fallback[] = "/tmp/mobula-tune-test-XXXXXX";
     const char* made = ::mkdtemp(name);
-    place_ = {made != nullptr ? made : ::mkdtemp(fallback), "mnist"};
+    location_ = {made != nullptr ? made : ::mkdtemp(fallback), "mnist"};
   }
   ~StoreTest() override {
     std::error_code ignored;
-    std::filesystem::remove_all(place_.storage, ignored);
+    std::filesystem::remove_all(location_.storage, ignored);
   }
 
   StoredExperiment experiment() const {
-    return {.name = place_.name,
+    return {.name = location_.name,
             .created_ms = 1'700'000'000'000,
             .spec = R"({"command":["train"]})",
             .seed = ~0ull,
@@ -97,24 +97,24 @@ class StoreTest : public ::testing::Test {
             .mode = Mode::min};
   }
   std::unique_ptr<ExperimentStore> create(StoreOptions options = {}) {
-    auto store = ExperimentStore::create(place_, experiment(), notes_.callbacks(), options);
+    auto store = ExperimentStore::create(location_, experiment(), notes_.callbacks(), options);
     EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().text);
     return store.ok() ? std::move(*store) : nullptr;
   }
   std::unique_ptr<ExperimentStore> resume(StoreOptions options = {}) {
-    auto store = ExperimentStore::resume(place_, notes_.callbacks(), options);
+    auto store = ExperimentStore::resume(location_, notes_.callbacks(), options);
     EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().text);
     return store.ok() ? std::move(*store) : nullptr;
   }
   ExperimentReader read() {
-    auto reader = ExperimentReader::open(place_);
+    auto reader = ExperimentReader::open(location_);
     EXPECT_TRUE(reader.ok()) << (reader.ok() ? "" : reader.error().text);
     return std::move(reader).value();
   }
   // Runs SQL on the file, as another program would.
   void change_file(const std::string& sql) {
     sqlite3* database = nullptr;
-    ASSERT_EQ(sqlite3_open(place_.file().c_str(), &database), SQLITE_OK);
+    ASSERT_EQ(sqlite3_open(location_.file().c_str(), &database), SQLITE_OK);
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
         << sqlite3_errmsg(database);
     sqlite3_close(database);
@@ -133,7 +133,7 @@ class StoreTest : public ::testing::Test {
     return {.trial = number, .step = step, .time_ms = step, .metrics = {{"loss", loss}}};
   }
 
-  ExperimentLocation place_;
+  ExperimentLocation location_;
   StoreNotes notes_;
 };
 

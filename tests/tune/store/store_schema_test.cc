@@ -20,15 +20,15 @@ class StoreSchemaTest : public StoreTest {
   }
   std::int64_t version_of_file() {
     auto database =
-        SqliteDatabase::open(place_.file(), SqliteDatabase::Access::read, "read").value();
+        SqliteDatabase::open(location_.file(), SqliteDatabase::Access::read, "read").value();
     return database.number("PRAGMA user_version").value();
   }
 };
 
 TEST_F(StoreSchemaTest, RefusesNewerSchema) {
   change_file("PRAGMA user_version=99");
-  for (const auto& refused :
-       {ExperimentStore::resume(place_, {}).error(), ExperimentReader::open(place_).error()}) {
+  for (const auto& refused : {ExperimentStore::resume(location_, {}).error(),
+                              ExperimentReader::open(location_).error()}) {
     EXPECT_EQ(refused.code, ErrorCode::corrupt);
     EXPECT_THAT(refused.text, HasSubstr("schema 99 is newer than schema 2 of this release"));
   }
@@ -38,9 +38,10 @@ TEST_F(StoreSchemaTest, MigratesOlderFile) {
   constexpr std::array<SchemaMigration, 2> steps{
       SchemaMigration{2, "ALTER TABLE trial ADD COLUMN color TEXT"},
       SchemaMigration{3, "UPDATE trial SET color='red'"}};
-  ASSERT_TRUE(migrate_file(place_.file(), "migrate", {4, steps}).ok());
+  ASSERT_TRUE(migrate_file(location_.file(), "migrate", {4, steps}).ok());
   EXPECT_EQ(version_of_file(), 4);
-  auto database = SqliteDatabase::open(place_.file(), SqliteDatabase::Access::read, "read").value();
+  auto database =
+      SqliteDatabase::open(location_.file(), SqliteDatabase::Access::read, "read").value();
   EXPECT_EQ(database.number("SELECT count(*) FROM trial WHERE color='red'").value(), 1);
   EXPECT_EQ(database.number("SELECT version FROM experiment").value(), 4);
 }
@@ -52,7 +53,7 @@ TEST_F(StoreSchemaTest, MigratesFirstRelease) {
   EXPECT_EQ(version_of_file(), 2);
   store->write({1, {StoredOutcome{0, save_state(TrialOutcome{.metrics = {{"loss", 0.5}}})}}});
   ASSERT_TRUE(store->flush().ok());
-  auto reader = ExperimentReader::open(place_).value();
+  auto reader = ExperimentReader::open(location_).value();
   int trials = 0;
   const auto done = reader.each_outcome(
       [&](const StoredTrial& /*trial*/, const TrialOutcome& outcome) -> Result<void> {
@@ -67,14 +68,14 @@ TEST_F(StoreSchemaTest, KeepsFileWhenMigrationFails) {
   constexpr std::array<SchemaMigration, 2> steps{
       SchemaMigration{2, "ALTER TABLE trial ADD COLUMN color TEXT"},
       SchemaMigration{3, "UPDATE nothing SET color='red'"}};
-  EXPECT_FALSE(migrate_file(place_.file(), "migrate", {4, steps}).ok());
+  EXPECT_FALSE(migrate_file(location_.file(), "migrate", {4, steps}).ok());
   EXPECT_EQ(version_of_file(), 2);
-  EXPECT_FALSE(std::filesystem::exists(place_.file() + ".migrating"));
+  EXPECT_FALSE(std::filesystem::exists(location_.file() + ".migrating"));
   EXPECT_TRUE(resume() != nullptr);
 }
 
 TEST_F(StoreSchemaTest, RefusesVersionWithoutMigration) {
-  const auto refused = migrate_file(place_.file(), "migrate", {3, {}});
+  const auto refused = migrate_file(location_.file(), "migrate", {3, {}});
   EXPECT_THAT(refused.error().text, HasSubstr("does not read schema 2"));
 }
 

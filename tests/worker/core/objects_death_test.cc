@@ -35,9 +35,9 @@ class ObjectDeathsTest : public ::testing::Test {
   }
   // The head replies to LocateObjectRequest of this agent.
   void locate(Agent& agent, std::vector<NodeId> nodes) {
-    const auto asked = agent.sent<LocateObjectRequest>();
-    ASSERT_EQ(asked.size(), 1u);
-    agent.from_head(LocateObjectReply{asked[0].object, std::move(nodes)});
+    const auto requests = agent.sent<LocateObjectRequest>();
+    ASSERT_EQ(requests.size(), 1u);
+    agent.from_head(LocateObjectReply{requests[0].object, std::move(nodes)});
     settle();
   }
   // Starts an executor of the home, on link 2.

@@ -172,15 +172,15 @@ class RandomHistory {
     for (std::size_t i = 0; i < node_count; ++i) {
       Agent& agent = world_.at(i);
       if (!agent.alive) continue;
-      for (const LocateObjectRequest& asked : agent.sent<LocateObjectRequest>()) {
+      for (const LocateObjectRequest& request : agent.sent<LocateObjectRequest>()) {
         std::vector<NodeId> nodes;
         for (std::size_t j = 0; j < node_count; ++j) {
           Agent& other = world_.at(j);
           if (j == i || !other.alive) continue;
-          const ObjectRow* row = other.core().objects().find(asked.object);
+          const ObjectRow* row = other.core().objects().find(request.object);
           if (row != nullptr && row->state == ObjectState::sealed) nodes.push_back(other.node());
         }
-        agent.from_head(LocateObjectReply{asked.object, nodes});
+        agent.from_head(LocateObjectReply{request.object, nodes});
       }
     }
     world_.settle();

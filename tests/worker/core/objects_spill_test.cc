@@ -40,9 +40,9 @@ class SpillTest : public ::testing::Test {
   }
   // Acts as a process without readers: returns every location at once.
   void unpin_all(Agent& agent, LinkId link = 1) {
-    for (auto asked = agent.received<UnpinRequest>(link); !asked.empty();
-         asked = agent.received<UnpinRequest>(link)) {
-      for (const auto& each : asked) agent.say(link, UnpinReply{each.object, each.fetch});
+    for (auto requests = agent.received<UnpinRequest>(link); !requests.empty();
+         requests = agent.received<UnpinRequest>(link)) {
+      for (const auto& each : requests) agent.say(link, UnpinReply{each.object, each.fetch});
       settle();
       for (const auto& retired : agent.received<UnmapSlabRequest>(link)) {
         agent.say(link, UnmapSlabReply{retired.slab});
@@ -214,7 +214,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   settle();
   const auto location = home_.received<FetchObjectReply>(1).at(0).location;
   home_.forget();
-  std::vector<UnpinRequest> asked;
+  std::vector<UnpinRequest> requests;
   for (std::uint64_t i = 7; i <= 12; ++i) {
     world_.advance(1ms);
     home_.say(1, ReserveObjectRequest{ObjectId::of(i), big});
@@ -222,7 +222,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
       settle();
       for (const auto& each : home_.received<UnpinRequest>(1)) {
         if (each.object == ObjectId::of(1)) {
-          asked.push_back(each);
+          requests.push_back(each);
         } else {
           home_.say(1, UnpinReply{each.object, each.fetch});
         }
@@ -235,8 +235,8 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
     home_.say(1, SealObjectRequest{ObjectId::of(i), owner_, home_.node(), false, {}});
     settle();
   }
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].fetch, 3u);
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].fetch, 3u);
   EXPECT_EQ(state(home_, 1), ObjectState::sealed);
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(1))->location.offset,
             static_cast<std::uint64_t>(location.offset));

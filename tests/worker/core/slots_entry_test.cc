@@ -25,12 +25,12 @@ class EntryTest : public ::testing::Test {
     start.actor.entry.grace = 3s;
     agent_.from_head(std::move(start));
     world_.settle();
-    const auto asked = agent_.did<StartExecutor>();
-    EXPECT_EQ(asked.size(), 1u) << "the start waits for no program";
-    agent_.step(ExecutorStarted{asked.at(0).slot, 0, 77, 0});
+    const auto starts = agent_.did<StartExecutor>();
+    EXPECT_EQ(starts.size(), 1u) << "the start waits for no program";
+    agent_.step(ExecutorStarted{starts.at(0).slot, 0, 77, 0});
     EXPECT_EQ(agent_.sent<SlotStarted>().size(), 1u) << "it is ready when it runs";
     EXPECT_EQ(agent_.sent<ActorConstructed>().size(), 1u);
-    return asked.at(0);
+    return starts.at(0);
   }
   void exits(const StartExecutor& started, int signal, int code = 0) {
     EndCause cause;

@@ -133,10 +133,10 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   world_.advance(2s);
   one_arrives(reader);
   one_arrives(reader);
-  const auto sent = [&](TransfersRequest asked) {
-    asked.limit = 10;
+  const auto sent = [&](TransfersRequest query) {
+    query.limit = 10;
     reader.forget();
-    reader.from_head(asked);
+    reader.from_head(query);
     world_.settle();
     const auto answers = reader.sent<TransfersReply>();
     EXPECT_EQ(answers.size(), 1u);

@@ -111,7 +111,7 @@ class LeaseTest : public AgentProcessTest {
 
   bool until(const std::function<bool()>& condition) {
     return AgentProcessTest::until([&] {
-      if (lessee_) lessee_->look();
+      if (lessee_) lessee_->read_rings();
       return condition();
     });
   }
@@ -202,7 +202,7 @@ class LeaseTest : public AgentProcessTest {
   }
   // In each case no call has two replies, and a returned call did not run.
   void expect_calls_were_run_once(bool answered) {
-    lessee_->look();
+    lessee_->read_rings();
     const auto replies = lessee_->replies(executor_, held_);
     EXPECT_EQ(replies.size(), answered ? 1u : 0u);
     if (answered && !replies.empty()) {

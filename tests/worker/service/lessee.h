@@ -88,7 +88,7 @@ class Lessee {
   void take_back(ProcessId executor) { send(executor, ReturnCallsRequest{}); }
 
   // Reads and acknowledges pending messages of the rings.
-  void look() {
+  void read_rings() {
     RingLinks::Hearer hearer;
     hearer.on_executor_message = [this](ProcessId executor, std::span<const std::byte> bytes) {
       Stream& stream = streams_[executor];
@@ -143,7 +143,7 @@ class Lessee {
       offers_.insert_or_assign(opened->peer, std::pair(*opened, std::move(frame.fds)));
     }
     if (const auto* ended = std::get_if<RingEnded>(&message)) {
-      look();
+      read_rings();
       ended_.insert(ended->ring);
       std::erase_if(offers_,
                     [&](const auto& each) { return each.second.first.ring == ended->ring; });

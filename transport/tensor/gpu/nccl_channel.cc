@@ -154,76 +154,87 @@ bool NcclChannel::step() {
     case State::open:
     case State::closed:
     case State::lost: return true;
-    case State::opening: {
-      const auto status = state_of_library();
-      if (status == nccl_abi::success) {
-        state_ = State::open;
-        terms_.opened({});
-        return true;
-      }
-      if (status != nccl_abi::in_progress) {
-        fail(opening_error(status));
-      } else if (monotonic_now() > terms_.deadline) {
-        fail(failure(ErrorCode::timed_out, "nccl: not all sides began in time"));
-      }
-      return false;
-    }
-    case State::launching: {
-      const auto status = state_of_library();
-      if (status == nccl_abi::success) {
-        // The stream may take further work only from now on.
-        state_ = State::running;
-        if (auto marked = event_->record(stream_->get()); !marked) fail(marked.error());
-      } else if (status != nccl_abi::in_progress) {
-        fail(terms_.nccl->error("a group", status));
-      }
+    case State::opening: return step_opening();
+    case State::launching: step_launching(); break;
+    case State::running:
+      if (step_running()) return true;
       break;
-    }
-    case State::running: {
-      const auto status = state_of_library();
-      const auto over = event_->over();
-      if (status != nccl_abi::success) {
-        fail(terms_.nccl->error(name_of(move_->calls.front().kind), status));
-      } else if (!over) {
-        fail(over.error());
-      } else if (*over && issued_ < move_->calls.size()) {
-        if (auto issued = issue(); !issued) fail(issued.error());
-      } else if (*over) {
-        state_ = State::open;
-        finish({});
-        return true;
-      }
-      break;
-    }
-    case State::revoking: {
-      const auto status = state_of_library();
-      const auto over = event_->over();
-      if (status == nccl_abi::success && (!over || *over)) {
-        be_quiet();
-        begin_reaping(false);
-      } else if ((status != nccl_abi::success && status != nccl_abi::in_progress) ||
-                 monotonic_now() - since_ > terms_.shutdown_timeout) {
-        begin_reaping(true);
-      }
-      return false;
-    }
-    case State::reaping: {
-      if (*reaped_) {
-        communicator_ = nullptr;
-        state_ = State::closed;
-        be_quiet();
-        return true;
-      }
-      if (monotonic_now() - since_ <= terms_.shutdown_timeout) return false;
-      be_lost("its communicator cannot be ended");
-      return true;
-    }
+    case State::revoking: return step_revoking();
+    case State::reaping: return step_reaping();
   }
   if (move_ && monotonic_now() - since_ > move_->limit) {
     fail(failure(ErrorCode::timed_out,
                  "nccl: nothing has arrived in time though all sides have begun (device_busy?)"));
   }
   return false;
+}
+
+bool NcclChannel::step_opening() {
+  const auto status = state_of_library();
+  if (status == nccl_abi::success) {
+    state_ = State::open;
+    terms_.opened({});
+    return true;
+  }
+  if (status != nccl_abi::in_progress) {
+    fail(opening_error(status));
+  } else if (monotonic_now() > terms_.deadline) {
+    fail(failure(ErrorCode::timed_out, "nccl: not all sides began in time"));
+  }
+  return false;
+}
+
+void NcclChannel::step_launching() {
+  const auto status = state_of_library();
+  if (status == nccl_abi::success) {
+    // The stream may take further work only from now on.
+    state_ = State::running;
+    if (auto marked = event_->record(stream_->get()); !marked) fail(marked.error());
+  } else if (status != nccl_abi::in_progress) {
+    fail(terms_.nccl->error("a group", status));
+  }
+}
+
+bool NcclChannel::step_running() {
+  const auto status = state_of_library();
+  const auto over = event_->over();
+  if (status != nccl_abi::success) {
+    fail(terms_.nccl->error(name_of(move_->calls.front().kind), status));
+  } else if (!over) {
+    fail(over.error());
+  } else if (*over && issued_ < move_->calls.size()) {
+    if (auto issued = issue(); !issued) fail(issued.error());
+  } else if (*over) {
+    state_ = State::open;
+    finish({});
+    return true;
+  }
+  return false;
+}
+
+bool NcclChannel::step_revoking() {
+  const auto status = state_of_library();
+  const auto over = event_->over();
+  if (status == nccl_abi::success && (!over || *over)) {
+    be_quiet();
+    begin_reaping(false);
+  } else if ((status != nccl_abi::success && status != nccl_abi::in_progress) ||
+             monotonic_now() - since_ > terms_.shutdown_timeout) {
+    begin_reaping(true);
+  }
+  return false;
+}
+
+bool NcclChannel::step_reaping() {
+  if (*reaped_) {
+    communicator_ = nullptr;
+    state_ = State::closed;
+    be_quiet();
+    return true;
+  }
+  if (monotonic_now() - since_ <= terms_.shutdown_timeout) return false;
+  be_lost("its communicator cannot be ended");
+  return true;
 }
 
 void NcclChannel::fail(const Failure& why) { take_down(why, nullptr); }

@@ -102,6 +102,12 @@ class NcclChannel {
   void finish(const Result<void>& result);
   void fail(const Failure& why);
   void begin_reaping(bool aborts);
+  // Parts of step() for one state each, with its result.
+  bool step_opening();
+  void step_launching();
+  bool step_running();
+  bool step_revoking();
+  bool step_reaping();
   void be_quiet();
   void be_lost(const char* at);
 

@@ -21,18 +21,17 @@ TableOptions table_options(const WorkerOptions& options, ProcessId agent) {
 
 }  // namespace
 
-Objects::Objects(Outbox& outbox, const WorkerOptions& options, HeadSession& head,
-                 Processes& processes, Peers& peers, Transfers& transfers, const Started& self)
-    : context_{outbox,
+Objects::Objects(const Parts& parts, const WorkerOptions& options, const Started& self)
+    : context_{parts.outbox,
                options,
-               head,
-               processes,
-               peers,
-               transfers,
+               parts.head,
+               parts.processes,
+               parts.peers,
+               parts.transfers,
                self.address.node,
                self.address.incarnation,
                ObjectTable(table_options(options, self.address.incarnation)),
-               ObjectTimers(outbox)} {}
+               ObjectTimers(parts.outbox)} {}
 
 // ---- requests of processes ----------------------------------------------------------------------
 

@@ -35,8 +35,16 @@ class Objects final : ObjectHolds::Port,
  public:
   using Left = ObjectDrain::Left;
 
-  Objects(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
-          Peers& peers, Transfers& transfers, const Started& self);
+  // The parts of the agent core that the objects use. They outlive the objects.
+  struct Parts {
+    Outbox& outbox;
+    HeadSession& head;
+    Processes& processes;
+    Peers& peers;
+    Transfers& transfers;
+  };
+
+  Objects(const Parts& parts, const WorkerOptions& options, const Started& self);
   Objects(const Objects&) = delete;
   Objects& operator=(const Objects&) = delete;
 

@@ -48,7 +48,7 @@ std::string error_of(const Message& message) { return message.json.value("error"
 std::optional<Peer> opened(Findings& findings,
                            const std::map<std::string, std::string>& variables) {
   Peer peer(variables);
-  const Message answer = peer.ask({{"do", "open"}}, {}, Duration(30s));
+  const Message answer = peer.execute({{"do", "open"}}, {}, Duration(30s));
   if (const auto error = error_of(answer); !error.empty()) {
     findings.cannot("no context: " + error);
     return std::nullopt;
@@ -117,7 +117,7 @@ Message Peer::answer(Duration timeout) {
   return message ? std::move(*message) : failed(message.error().text);
 }
 
-Message Peer::ask(const Json& order, std::span<const Fd> fds, Duration timeout) {
+Message Peer::execute(const Json& order, std::span<const Fd> fds, Duration timeout) {
   if (pid_ <= 0) return failed("the peer does not run");
   if (const auto sent = send(socket_, order, fds); !sent) return failed(sent.error().text);
   return answer(timeout);

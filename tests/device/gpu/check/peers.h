@@ -38,7 +38,8 @@ class Peer {
 
   pid_t pid() const { return pid_; }
   // Sends an order and returns the reply; its member "error" is the reason of a failure.
-  Message ask(const Json& order, std::span<const Fd> fds = {}, Duration timeout = Duration(60s));
+  Message execute(const Json& order, std::span<const Fd> fds = {},
+                  Duration timeout = Duration(60s));
   void tell(const Json& order);
   Message answer(Duration timeout);
   void signal(int number) const;

@@ -26,12 +26,12 @@ class Group {
     for (int i = 0; i < count && why.empty(); ++i) {
       const std::string host = fmt::format("host{}", i);
       peers_.emplace_back(as_on_host(host));
-      const Message started = peers_.back().ask({{"do", "exchange"},
-                                                 {"cluster", cluster},
-                                                 {"number", i + 1},
-                                                 {"host", host},
-                                                 {"folder", directory_},
-                                                 {"fabric", fabric}});
+      const Message started = peers_.back().execute({{"do", "exchange"},
+                                                     {"cluster", cluster},
+                                                     {"number", i + 1},
+                                                     {"host", host},
+                                                     {"folder", directory_},
+                                                     {"fabric", fabric}});
       why = error_of(started);
     }
     if (!why.empty()) peers_.clear();
@@ -51,8 +51,8 @@ class Group {
   // Registers elements in peer `which`; returns their ref.
   std::string register_tensor(std::size_t which, std::uint64_t object, std::uint64_t bytes,
                               std::string& why) {
-    const Message made =
-        at(which).ask({{"do", "publish"}, {"object", object}, {"bytes", bytes}}, {}, Duration(60s));
+    const Message made = at(which).execute(
+        {{"do", "publish"}, {"object", object}, {"bytes", bytes}}, {}, Duration(60s));
     why = error_of(made);
     return made.json.value("ref", std::string());
   }
@@ -98,7 +98,7 @@ void round(Findings& findings, Group& group, const std::string& path, std::uint6
   }
   findings.holds(name, right, seen);
   for (std::size_t i = 0; i < group.size(); ++i)
-    (void)group.at(i).ask({{"do", "retire"}, {"object", first + i}});
+    (void)group.at(i).execute({{"do", "retire"}, {"object", first + i}});
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ void tensors_by_the_host(Findings& findings) {
     const auto ref = group.register_tensor(0, ++objects, size, why);
     if (!why.empty()) return findings.holds(fmt::format("{} bytes", size), false, why);
     const Message answer =
-        group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", "staged"}}, {}, Duration(90s));
+        group.at(1).execute({{"do", "pull"}, {"ref", ref}, {"path", "staged"}}, {}, Duration(90s));
     findings.holds(fmt::format("{} bytes arrive sealed, whole and on the device", size),
                    is_right(answer, "staged") && answer.json.value("on_device", false) &&
                        answer.json.value("encrypted", false),
@@ -139,7 +139,7 @@ void tensors_by_the_host(Findings& findings) {
     if (size >= (20u << 20) && seconds > 0)
       findings.value(fmt::format("{} bytes", size), static_cast<double>(size) / seconds / 1e9,
                      "GB/s");
-    (void)group.at(0).ask({{"do", "retire"}, {"object", objects}});
+    (void)group.at(0).execute({{"do", "retire"}, {"object", objects}});
   }
 }
 
@@ -152,12 +152,12 @@ void open_during_capture(Findings& findings, int mode, const std::string& when, 
   Group group(2, "gpu-check", why);
   if (!group.ok()) return findings.cannot("no exchange: " + why);
   const auto ref = group.register_tensor(0, 1, 3u << 20, why);
-  const Message began = group.at(0).ask({{"do", "begin capture"}, {"mode", mode}});
+  const Message began = group.at(0).execute({{"do", "begin capture"}, {"mode", mode}});
   if (!why.empty() || !error_of(began).empty())
     return findings.value(when, "not measured: " + why + error_of(began));
   const Message answer =
-      group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", "nccl"}}, {}, Duration(60s));
-  const Message ended = group.at(0).ask({{"do", "end capture"}});
+      group.at(1).execute({{"do", "pull"}, {"ref", ref}, {"path", "nccl"}}, {}, Duration(60s));
+  const Message ended = group.at(0).execute({{"do", "end capture"}});
   const bool whole = error_of(ended).empty() && ended.json.value("right", false);
   const bool advises = seen_of(answer).find("thread-local mode") != std::string::npos;
   if (succeeds) {
@@ -182,18 +182,18 @@ void serve_undisturbed(Findings& findings) {
     const auto ref = group.register_tensor(0, ++objects, bytes, why);
     if (!why.empty()) return findings.holds(when + ", by " + path, false, why);
     const Message answer =
-        group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", path}}, {}, Duration(60s));
+        group.at(1).execute({{"do", "pull"}, {"ref", ref}, {"path", path}}, {}, Duration(60s));
     findings.holds(when + ", by " + path, is_right(answer, path), seen_of(answer));
   };
   pulls("a holder gives before it captures a graph", "nccl");
-  const Message began = group.at(0).ask({{"do", "begin capture"}});
+  const Message began = group.at(0).execute({{"do", "begin capture"}});
   if (const auto error = error_of(began); !error.empty()) {
     findings.value("while work is captured into a graph", "not measured: " + error);
   } else {
     // Registration waits for no stream, because the capture is on another one.
     pulls("a holder gives while it captures a graph", "staged");
     pulls("a holder gives while it captures a graph", "nccl");
-    const Message ended = group.at(0).ask({{"do", "end capture"}});
+    const Message ended = group.at(0).execute({{"do", "end capture"}});
     findings.holds("and the graph is whole, and runs",
                    error_of(ended).empty() && ended.json.value("right", false), seen_of(ended));
   }
@@ -201,7 +201,7 @@ void serve_undisturbed(Findings& findings) {
                       true);
   open_during_capture(findings, 0, "a communicator opens during a capture in the default mode",
                       false);
-  const Message forked = group.at(0).ask({{"do", "fork"}}, {}, Duration(30s));
+  const Message forked = group.at(0).execute({{"do", "fork"}}, {}, Duration(30s));
   if (const auto error = error_of(forked); !error.empty()) {
     findings.holds("a process that uses CUDA forks", false, error);
   } else {

@@ -61,7 +61,7 @@ class Preload {
 
 void pointers(Findings& findings) {
   Peer peer;
-  const Message seen = peer.ask({{"do", "pointers"}});
+  const Message seen = peer.execute({{"do", "pointers"}});
   if (const auto error = error_of(seen); !error.empty())
     return findings.cannot("no pointers: " + error);
   findings.holds("pointers of cuGetProcAddress equal those of dlsym",
@@ -79,19 +79,19 @@ void limited_process(Findings& findings, const Preload& preload) {
   {
     auto peer = opened(findings, preload.variables(limit));
     if (!peer) return;
-    const Message memory = peer->ask({{"do", "memory"}});
+    const Message memory = peer->execute({{"do", "memory"}});
     findings.holds("cuMemGetInfo reports the share",
                    memory.json.value("total_bytes", std::uint64_t{0}) == limit, memory.json.dump());
-    const Message arena = peer->ask({{"do", "make"}, {"bytes", limit / 2}, {"value", 1}});
+    const Message arena = peer->execute({{"do", "make"}, {"bytes", limit / 2}, {"value", 1}});
     findings.holds("cuMemCreate within the share succeeds", error_of(arena).empty(),
                    error_of(arena));
-    const Message fits = peer->ask({{"do", "allocate"}, {"bytes", limit / 4}}),
-                  beyond = peer->ask({{"do", "allocate"}, {"bytes", limit / 2}});
+    const Message fits = peer->execute({{"do", "allocate"}, {"bytes", limit / 4}}),
+                  beyond = peer->execute({{"do", "allocate"}, {"bytes", limit / 2}});
     findings.holds("cuMemAlloc within the share succeeds", fits.json.value("allocated", false),
                    fits.json.dump());
     findings.holds("cuMemAlloc beyond the share fails",
                    beyond.json.value("allocated", true) == false, beyond.json.dump());
-    const Message created = peer->ask({{"do", "make"}, {"bytes", limit}, {"value", 1}});
+    const Message created = peer->execute({{"do", "make"}, {"bytes", limit}, {"value", 1}});
     findings.holds("cuMemCreate beyond the share fails", !error_of(created).empty(),
                    error_of(created));
     findings.holds("the process exits by itself", peer->exits(Duration(10s)));
@@ -115,8 +115,8 @@ void call_rates(Findings& findings, const Preload& preload) {
       for (const auto& [order, count] :
            {std::pair{"launch rate", findings.brief() ? 200 : 100'000},
             std::pair{"allocation rate", findings.brief() ? 20 : 1'000}}) {
-        const Message ran =
-            peer->ask({{"do", order}, {"count", count}, {"bytes", 2u << 20}}, {}, Duration(20s));
+        const Message ran = peer->execute({{"do", order}, {"count", count}, {"bytes", 2u << 20}},
+                                          {}, Duration(20s));
         if (error_of(ran).empty()) rates[order].push_back(ran.json["per_second"].get<double>());
       }
     }
@@ -165,7 +165,7 @@ void torch_under_limit(Findings& findings, const Preload& preload) {
 void inspect_interception(Findings& findings) {
   pointers(findings);
   Peer peer;
-  const Message found = peer.ask({{"do", "library path"}});
+  const Message found = peer.execute({{"do", "library path"}});
   if (const auto error = error_of(found); !error.empty())
     return findings.cannot("no CUDA driver: " + error);
   findings.value("file of the CUDA driver", found.json["path"]);

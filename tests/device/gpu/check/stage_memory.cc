@@ -32,20 +32,20 @@ double rate(std::uint64_t bytes, double seconds) {
 // One peer allocates, another reads.
 void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
   const auto name = size_text(bytes);
-  const Message made = from.ask({{"do", "make"}, {"bytes", bytes}, {"value", 7}});
+  const Message made = from.execute({{"do", "make"}, {"bytes", bytes}, {"value", 7}});
   if (const auto error = error_of(made); !error.empty())
     return findings.holds(name + ": made", false, error);
   const Json mapped = made.json["mapped_bytes"];
-  const Message got = to.ask({{"do", "import"}, {"mapped_bytes", mapped}}, made.fds);
+  const Message got = to.execute({{"do", "import"}, {"mapped_bytes", mapped}}, made.fds);
   if (const auto error = error_of(got); !error.empty())
     return findings.holds(name + ": imported", false, error);
   const Message seen =
-      to.ask({{"do", "check"}, {"bytes", bytes}, {"value", 7}}, {}, Duration(120s));
+      to.execute({{"do", "check"}, {"bytes", bytes}, {"value", 7}}, {}, Duration(120s));
   findings.holds(name + ": the same bytes in the other process",
                  error_of(seen).empty() && seen.json["wrong_bytes"] == 0, seen.json.dump());
   if (bytes < (1u << 20)) return;
   const int rounds = bytes >= (1ull << 30) ? 3 : 20;
-  const Message copied = to.ask(
+  const Message copied = to.execute(
       {{"do", "copies"}, {"bytes", bytes}, {"rounds", rounds}, {"value", 7}}, {}, Duration(120s));
   if (const auto error = error_of(copied); !error.empty())
     return findings.holds(name + ": copied", false, error);
@@ -64,7 +64,7 @@ void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
     return findings.value("parked, " + what, "not tried: /dev/nvidia0 cannot be opened");
   auto from = opened(findings);
   if (!from) return;
-  Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 9}});
+  Message made = from->execute({{"do", "make"}, {"bytes", bytes}, {"value", 9}});
   if (const auto error = error_of(made); !error.empty())
     return findings.holds("parked, " + what, false, error);
   from->kill();
@@ -72,8 +72,9 @@ void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
   std::this_thread::sleep_for(std::chrono::milliseconds(findings.brief() ? 50 : 1500));
   auto to = opened(findings);
   if (!to) return;
-  Message seen = to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds);
-  if (error_of(seen).empty()) seen = to->ask({{"do", "check"}, {"bytes", bytes}, {"value", 9}});
+  Message seen =
+      to->execute({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds);
+  if (error_of(seen).empty()) seen = to->execute({{"do", "check"}, {"bytes", bytes}, {"value", 9}});
   const bool same = error_of(seen).empty() && seen.json.value("wrong_bytes", 1) == 0;
   findings.value("a parked descriptor outlives its maker, " + what,
                  same ? "yes" : "no: " + seen.json.dump());
@@ -82,10 +83,10 @@ void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
 void killed_while_read(Findings& findings, std::uint64_t bytes) {
   auto from = opened(findings), to = opened(findings);
   if (!from || !to) return;
-  const Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 5}});
+  const Message made = from->execute({{"do", "make"}, {"bytes", bytes}, {"value", 5}});
   const Message got =
       error_of(made).empty()
-          ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
+          ? to->execute({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
           : Message{made.json};
   if (const auto error = error_of(got); !error.empty())
     return findings.holds("killed while it is read", false, error);
@@ -134,7 +135,7 @@ void inspect_machine(Findings& findings) {
   Peer peer;
   const auto before =
       nvml ? nvml->used_bytes(0) : Result<std::uint64_t>(failure(ErrorCode::not_found, ""));
-  const Message opened = peer.ask({{"do", "open"}});
+  const Message opened = peer.execute({{"do", "open"}});
   if (const auto error = error_of(opened); !error.empty())
     return findings.cannot("no context: " + error);
   findings.value("device", opened.json["name"]);
@@ -181,18 +182,18 @@ void compare_copy_paths(Findings& findings) {
   if (!from || !to) return;
   for (const std::uint64_t size : sizes) {
     const auto name = size_text(size);
-    const Message made = from->ask({{"do", "make"}, {"bytes", size}, {"value", 3}});
+    const Message made = from->execute({{"do", "make"}, {"bytes", size}, {"value", 3}});
     const Message got =
         error_of(made).empty()
-            ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
+            ? to->execute({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
             : Message{made.json};
     if (const auto error = error_of(got); !error.empty()) {
       findings.value(name, "not measured: " + error);
       continue;
     }
-    const Message direct = to->ask({{"do", "copies"}, {"bytes", size}, {"rounds", 5}, {"value", 3}},
-                                   {}, Duration(60s));
-    const Message host = to->ask({{"do", "by host"}, {"bytes", size}}, {}, Duration(60s));
+    const Message direct = to->execute(
+        {{"do", "copies"}, {"bytes", size}, {"rounds", 5}, {"value", 3}}, {}, Duration(60s));
+    const Message host = to->execute({{"do", "by host"}, {"bytes", size}}, {}, Duration(60s));
     if (!error_of(direct).empty() || !error_of(host).empty()) {
       findings.holds(name, false, direct.json.dump() + host.json.dump());
       continue;
@@ -237,11 +238,11 @@ void keep_to_shares(Findings& findings) {
   if (!holder) return;
   const auto nvml = Nvml::open(Nvml::library_name());
   const std::uint64_t context = nvml ? bytes_of(*nvml, holder->pid()) : 0;
-  const Message answer = holder->ask({{"do", "share"},
-                                      {"share", 64 * mib},
-                                      {"fits", 48 * mib},
-                                      {"beyond", 32 * mib},
-                                      {"rogue", 128 * mib}});
+  const Message answer = holder->execute({{"do", "share"},
+                                          {"share", 64 * mib},
+                                          {"fits", 48 * mib},
+                                          {"beyond", 32 * mib},
+                                          {"rogue", 128 * mib}});
   if (const auto error = error_of(answer); !error.empty())
     return findings.holds("shares", false, error);
   findings.holds("an allocation within the share succeeds", answer.json["fits"] == true);

@@ -20,13 +20,13 @@ std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::str
     auto environment = as_on_host(same_host ? "one" : fmt::format("host{}", i));
     environment.insert(variables.begin(), variables.end());
     all.emplace_back(environment);
-    const Message opened = all.back().ask({{"do", "open"}});
+    const Message opened = all.back().execute({{"do", "open"}});
     if (why = error_of(opened); !why.empty()) {
       why = "no context: " + why;
       return {};
     }
   }
-  const Message id = all.front().ask({{"do", "nccl id"}});
+  const Message id = all.front().execute({{"do", "nccl id"}});
   if (why = error_of(id); !why.empty()) {
     why = "no NCCL: " + why;
     return {};
@@ -85,10 +85,10 @@ void nccl_faults(Findings& findings) {
     auto ranks = joined(findings, 2, false, why);
     if (ranks.empty()) return findings.cannot(why);
     ranks[1].kill();
-    const Message answer = ranks[0].ask(
+    const Message answer = ranks[0].execute(
         {{"do", "nccl ring"}, {"bytes", 1u << 20}, {"limit_s", findings.brief() ? 2 : 20}}, {},
         Duration(45s));
-    const Message alive = ranks[0].ask({{"do", "memory"}}, {}, Duration(10s));
+    const Message alive = ranks[0].execute({{"do", "memory"}}, {}, Duration(10s));
     findings.holds(
         "with the other rank killed, a transfer ends with a failure and its process continues",
         !error_of(answer).empty() && error_of(alive).empty(),
@@ -113,7 +113,7 @@ void nccl_faults(Findings& findings) {
     auto ranks = joined(findings, 2, false, why);
     if (ranks.empty()) return findings.cannot(why);
     constexpr std::uint64_t ticks = 4'000'000'000;  // about two seconds
-    const Message spins = ranks[1].ask({{"do", "spin"}, {"ticks", ticks}});
+    const Message spins = ranks[1].execute({{"do", "spin"}, {"ticks", ticks}});
     if (const auto error = error_of(spins); !error.empty()) {
       findings.value("a transfer while a user's kernel spins", "not measured: " + error);
     } else {

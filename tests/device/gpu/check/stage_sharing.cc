@@ -57,9 +57,9 @@ void released_after(Findings& findings, const Nvml& nvml, bool killed) {
   for (int i = 0; i < (findings.brief() ? 2 : 5); ++i) {
     const auto before = nvml.used_bytes(0);
     Peer peer;
-    const Message open = peer.ask({{"do", "open"}}, {}, Duration(20s));
+    const Message open = peer.execute({{"do", "open"}}, {}, Duration(20s));
     const auto with_context = nvml.used_bytes(0);
-    const Message made = peer.ask({{"do", "allocate"}, {"bytes", bytes}}, {}, Duration(20s));
+    const Message made = peer.execute({{"do", "allocate"}, {"bytes", bytes}}, {}, Duration(20s));
     const auto full = nvml.used_bytes(0);
     if (!error_of(open).empty() || !made.json.value("allocated", false) || !before ||
         !with_context || !full) {
@@ -205,13 +205,13 @@ void mps_limits_memory(Findings& findings, const MpsDaemon& daemon) {
       opened(findings,
              daemon.variables({{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", fmt::format("0={}M", limit)}}));
   if (!peer) return;
-  const Message fits = peer->ask({{"do", "allocate"}, {"bytes", limit * one_mib / 4}});
-  const Message beyond = peer->ask({{"do", "allocate"}, {"bytes", limit * one_mib}});
+  const Message fits = peer->execute({{"do", "allocate"}, {"bytes", limit * one_mib / 4}});
+  const Message beyond = peer->execute({{"do", "allocate"}, {"bytes", limit * one_mib}});
   findings.holds("MPS: an allocation within the limit succeeds",
                  fits.json.value("allocated", false), fits.json.dump());
   findings.holds("MPS: an allocation beyond the limit is refused",
                  beyond.json.value("allocated", true) == false, beyond.json.dump());
-  const Message memory = peer->ask({{"do", "memory"}});
+  const Message memory = peer->execute({{"do", "memory"}});
   findings.value("MPS: cuMemGetInfo under a limit", memory.json);
 }
 
@@ -223,7 +223,7 @@ void mps_divides_multiprocessors(Findings& findings, const MpsDaemon& daemon) {
         findings,
         daemon.variables({{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(percentage)}}));
     if (!peer) return;
-    const Message ran = peer->ask(full_device(seconds), {}, Duration(15s));
+    const Message ran = peer->execute(full_device(seconds), {}, Duration(15s));
     if (const auto error = error_of(ran); !error.empty())
       return findings.value("MPS: thread percentage", "not measured: " + error);
     // The driver reports fewer multiprocessors under a percentage, so a launch has fewer blocks.
@@ -236,13 +236,13 @@ void mps_divides_multiprocessors(Findings& findings, const MpsDaemon& daemon) {
 void mps_shares_descriptors(Findings& findings, const MpsDaemon& daemon) {
   auto from = opened(findings, daemon.variables()), to = opened(findings, daemon.variables());
   if (!from || !to) return;
-  const Message made = from->ask({{"do", "make"}, {"bytes", 4 * one_mib}, {"value", 7}});
+  const Message made = from->execute({{"do", "make"}, {"bytes", 4 * one_mib}, {"value", 7}});
   Message seen =
       error_of(made).empty()
-          ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
+          ? to->execute({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
           : Message{made.json};
   if (error_of(seen).empty())
-    seen = to->ask({{"do", "check"}, {"bytes", 4 * one_mib}, {"value", 7}});
+    seen = to->execute({{"do", "check"}, {"bytes", 4 * one_mib}, {"value", 7}});
   findings.holds("MPS: memory by descriptor has the same bytes in another client",
                  error_of(seen).empty() && seen.json.value("wrong_bytes", 1) == 0,
                  seen.json.dump());
@@ -251,11 +251,11 @@ void mps_shares_descriptors(Findings& findings, const MpsDaemon& daemon) {
 void mps_fault(Findings& findings, const MpsDaemon& daemon) {
   auto faulty = opened(findings, daemon.variables()), other = opened(findings, daemon.variables());
   if (!faulty || !other) return;
-  const Message fault = faulty->ask({{"do", "fault"}}, {}, Duration(15s));
+  const Message fault = faulty->execute({{"do", "fault"}}, {}, Duration(15s));
   if (const auto error = error_of(fault); !error.empty())
     return findings.value("MPS: a client with a fault", "not measured: " + error);
   findings.value("MPS: the client with the fault sees", fault.json["failure"]);
-  const Message after = other->ask({{"do", "launch rate"}, {"count", 10}}, {}, Duration(15s));
+  const Message after = other->execute({{"do", "launch rate"}, {"count", 10}}, {}, Duration(15s));
   findings.value("MPS: after the fault of one client, the other one",
                  error_of(after).empty() ? "continues" : "fails: " + error_of(after));
 }
@@ -281,7 +281,7 @@ void run_under_mps(Findings& findings) {
   {
     // Starts the server of this user; a machine may lack the permission.
     Peer first(daemon.variables());
-    const Message open = first.ask({{"do", "open"}}, {}, Duration(15s));
+    const Message open = first.execute({{"do", "open"}}, {}, Duration(15s));
     if (const auto error = error_of(open); !error.empty())
       return findings.cannot("no context under MPS: " + error + " " + daemon.log());
   }
@@ -299,7 +299,7 @@ void divide_time(Findings& findings) {
   const double seconds = findings.brief() ? 0.1 : 2.0;
   auto one = opened(findings), two = opened(findings);
   if (!one || !two) return;
-  const Message alone = one->ask(full_device(seconds), {}, Duration(10s));
+  const Message alone = one->execute(full_device(seconds), {}, Duration(10s));
   if (const auto error = error_of(alone); !error.empty())
     return findings.cannot("no kernels: " + error);
   one->tell(full_device(seconds));

@@ -104,14 +104,14 @@ void GroupWorld::make_groups() {
       }
     }
     MemberTerms terms;
-    MemberLocations places;
+    MemberLocations locations;
     terms.communication = plan_.communication;
     terms.communicated_from = 5000;
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       const std::string id = processes_[static_cast<std::size_t>(who[rank])]->id.hex();
       terms.names.push_back(fmt::format("rank {}", rank));
-      places.processes.push_back(mutation_.order ? mutation_.order(id, index) : id);
-      places.hosts.push_back("host");
+      locations.processes.push_back(mutation_.order ? mutation_.order(id, index) : id);
+      locations.hosts.push_back("host");
     }
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       auto seat = std::make_unique<Seat>();
@@ -120,7 +120,7 @@ void GroupWorld::make_groups() {
       seat->process = who[rank];
       terms.rank = rank;
       seat->core = std::make_unique<MemberCore>(terms);
-      seat->core->connected(places);
+      seat->core->connected(locations);
       seat->pipes.resize(n);
       group->seats.push_back(std::move(seat));
     }

@@ -186,8 +186,8 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
         again.exchange->ended(now_, operation, failure(ErrorCode::cancelled, "cancelled"), out);
         act(index, std::move(out));
       });
-    } else if (const auto* look = std::get_if<transfer::ResolveHolder>(&command)) {
-      tell_exchange(1ms, [this, object = look->object](auto& exchange, auto& out) {
+    } else if (const auto* resolve = std::get_if<transfer::ResolveHolder>(&command)) {
+      tell_exchange(1ms, [this, object = resolve->object](auto& exchange, auto& out) {
         exchange.located(now_, object,
                          transfer::RegionsLocated{.holders = {}, .in_store = false, .lost = true},
                          out);

@@ -181,10 +181,10 @@ TEST(PathChoice, Gloo_IsUsedOnlyByName) {
 // path is both chosen and rejected. No unencrypted path crosses machines over an untrusted fabric.
 TEST(PathChoice, KeepsRulesForEveryQuery) {
   Random random(7);
-  const ByteLocation places[] = {host, gpu0, gpu1, {"GPU-0", false}};
+  const ByteLocation locations[] = {host, gpu0, gpu1, {"GPU-0", false}};
   for (int i = 0; i < 20'000; ++i) {
-    auto question = between("a", random.chance(500) ? "a" : "b", places[random.below(4)],
-                            places[random.below(4)]);
+    auto question = between("a", random.chance(500) ? "a" : "b", locations[random.below(4)],
+                            locations[random.below(4)]);
     if (random.chance(100)) question.to.process = question.from.process;
     if (question.to.process == question.from.process) question.to.machine = question.from.machine;
     for (auto* side : {&question.from, &question.to}) {

@@ -88,7 +88,7 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   RegionOptions options;
   const std::uint64_t size = 10 * options.chunk_bytes;
   step([&] { core.register_tensor(now, ObjectId::of(500), size, 0, out); });
-  const auto asks = [&](std::uint64_t reader, std::uint32_t part) {
+  const auto ready_replies = [&](std::uint64_t reader, std::uint32_t part) {
     return step([&] {
       core.on(
           now, ProcessId::of(reader),
@@ -97,11 +97,11 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
     });
   };
   std::size_t ready = 0;
-  for (std::uint32_t part = 1; part <= 5; ++part) ready += asks(1, part);
+  for (std::uint32_t part = 1; part <= 5; ++part) ready += ready_replies(1, part);
   EXPECT_EQ(ready, options.max_parts_of_peer);
-  EXPECT_EQ(asks(2, 1), 0u) << "the first one has it";
-  EXPECT_EQ(asks(2, 9), 1u);
-  EXPECT_EQ(asks(2, 11), 0u);
+  EXPECT_EQ(ready_replies(2, 1), 0u) << "the first one has it";
+  EXPECT_EQ(ready_replies(2, 9), 1u);
+  EXPECT_EQ(ready_replies(2, 11), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
   refused.clear();
   EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "a stopped reader yields its turn";
@@ -110,7 +110,7 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
             }),
             1u)
       << "its next one";
-  EXPECT_EQ(asks(3, 2), 0u);
+  EXPECT_EQ(ready_replies(3, 2), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "the reader is redirected to a holder";
 }
 
@@ -160,7 +160,7 @@ class RegionParts : public testing::Test {
     pulls = *made;
   }
   // Requests to one holder since the last call.
-  std::vector<PullTensorRequest> asked(std::uint64_t holder) {
+  std::vector<PullTensorRequest> pull_requests(std::uint64_t holder) {
     std::vector<PullTensorRequest> all;
     for (const auto& each : out) {
       const auto* send = std::get_if<SendRegions>(&each);
@@ -195,11 +195,11 @@ class RegionParts : public testing::Test {
 
 TEST_F(RegionParts, SilentHolder_BlocksOnlyItsOwnTensors) {
   pull(7, 1);
-  EXPECT_EQ(asked(1).size(), RegionOptions().max_pending_parts);
+  EXPECT_EQ(pull_requests(1).size(), RegionOptions().max_pending_parts);
   pull(8, 2);
-  EXPECT_EQ(asked(2).size(), RegionOptions().max_pending_parts);
+  EXPECT_EQ(pull_requests(2).size(), RegionOptions().max_pending_parts);
   core.cancel(now, pulls.front(), out);
-  EXPECT_EQ(asked(2).size(), 1u) << "the next one has its turn";
+  EXPECT_EQ(pull_requests(2).size(), 1u) << "the next one has its turn";
 }
 
 TEST_F(RegionParts, CancelAll_LeavesNothing) {
@@ -212,45 +212,45 @@ TEST_F(RegionParts, CancelAll_LeavesNothing) {
 
 TEST_F(RegionParts, UnreachableHolder_IsAvoidedForAWhile) {
   pull(7, 1);
-  const auto all = asked(1);
+  const auto all = pull_requests(1);
   core.on(now, ProcessId::of(1), sends_to(all[0], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
-  EXPECT_EQ(asked(1).size(), 0u);
+  EXPECT_EQ(pull_requests(1).size(), 0u);
   core.tick(now = now + RegionOptions().shim_timeout, out);
-  const auto again = asked(1);
+  const auto again = pull_requests(1);
   ASSERT_EQ(again.size(), 1u) << "its holder is asked";
   EXPECT_FALSE(again[0].may_redirect);
   core.on(now, ProcessId::of(1), sends_to(all[1], {5}), out);
   EXPECT_EQ(count<Reach>(), 0u) << "the pull is not redirected there";
-  EXPECT_EQ(asked(1).size(), 1u);
+  EXPECT_EQ(pull_requests(1).size(), 1u);
   core.on(now + RegionOptions().shim_backoff, ProcessId::of(1), sends_to(all[2], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
 }
 
 TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   pull(7, 1);
-  auto pull = asked(1)[0];
+  auto pull = pull_requests(1)[0];
   core.on(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
   ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to the sender";
   core.reached(now, pulls[0], ProcessId::of(5),
                {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
-  pull = asked(5)[0];
+  pull = pull_requests(5)[0];
   EXPECT_EQ(pull.path, DirectPath::tcp) << "a part goes by one side's doing";
   core.on(now, ProcessId::of(5), sends_to(pull, {1, 5, 6}), out);
   ASSERT_EQ(count<Reach>(), 1u) << "to 6";
   core.reached(now, pulls[0], ProcessId::of(6), {DirectPath::tcp}, out);
-  pull = asked(6)[0];
+  pull = pull_requests(6)[0];
   core.on(now, ProcessId::of(6), sends_to(pull, {5}), out);
   EXPECT_EQ(count<Reach>(), 0u);
-  pull = asked(6)[0];
+  pull = pull_requests(6)[0];
   EXPECT_FALSE(pull.may_redirect);
   core.on(now, ProcessId::of(6),
           PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
   EXPECT_EQ(count<PullEnded>(), 0u) << "only the producer knows that the tensor is stored";
-  pull = asked(5)[0];
+  pull = pull_requests(5)[0];
   core.on(now, ProcessId::of(5),
           PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
-  pull = asked(1)[0];
+  pull = pull_requests(1)[0];
   EXPECT_FALSE(pull.may_redirect);
 }
 

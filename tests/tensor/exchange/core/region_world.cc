@@ -132,8 +132,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       again.exchange->stored(now_, object, failed, out);
       carry_out(again, std::move(out));
     });
-  } else if (const auto* look = std::get_if<ResolveHolder>(&command)) {
-    at_process(id, 1ms, 5ms, [this, which = look->object](Process& again) {
+  } else if (const auto* resolve = std::get_if<ResolveHolder>(&command)) {
+    at_process(id, 1ms, 5ms, [this, which = resolve->object](Process& again) {
       RegionsLocated answer;
       answer.in_store = object(which).in_store;
       for (const auto& [other, row] : processes_) {

@@ -1,4 +1,4 @@
-#include "protocol/codec/json_writer.h"
+#include "base/json_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,11 @@ TEST(JsonWriter, WritesOneLineOrIndents) {
 TEST(JsonWriter, ReplacesInvalidUtf8) {
   const nlohmann::ordered_json json = {{"path", "/tmp/\xff/x"}};
   EXPECT_EQ(json_text(json), "{\"path\":\"/tmp/\xef\xbf\xbd/x\"}");
+}
+
+TEST(JsonWriter, RefusesInvalidUtf8WhenStrict) {
+  EXPECT_EQ(strict_json_text(nlohmann::json{{"a", "\xc3\xa9"}}), "{\"a\":\"\xc3\xa9\"}");
+  EXPECT_EQ(strict_json_text(nlohmann::json{{"a", "\xff"}}), std::nullopt);
 }
 
 }  // namespace

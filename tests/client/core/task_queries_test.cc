@@ -5,9 +5,9 @@
 namespace mobula::internal::client {
 namespace {
 
-class Questions : public SmallClient {
+class TaskQueries : public SmallClient {
  protected:
-  TasksReply ask(TasksRequest question) {
+  TasksReply query(TasksRequest question) {
     question.request = 77;
     if (question.limit == 0) question.limit = 100;
     head(question);
@@ -15,15 +15,15 @@ class Questions : public SmallClient {
     EXPECT_EQ(answer.size(), 1u);
     return answer.empty() ? TasksReply{} : answer[0];
   }
-  TasksReply ask_all() { return ask(TasksRequest{}); }
-  TaskFact ask_about(const std::string& id) {
+  TasksReply query_all() { return query(TasksRequest{}); }
+  TaskFact fact_of(const std::string& id) {
     TasksRequest question;
     question.id = id;
-    const auto answer = ask(question);
+    const auto answer = query(question);
     EXPECT_EQ(answer.tasks.size(), 1u) << id;
     return answer.tasks.empty() ? TaskFact{} : answer.tasks[0];
   }
-  TaskFact ask_about(TaskId task) { return ask_about(task.hex()); }
+  TaskFact fact_of(TaskId task) { return fact_of(task.hex()); }
   std::uint64_t count(const TasksReply& answer, const std::string& name, TaskPhase phase) {
     for (const auto& each : answer.counts) {
       if (each.name == name && each.phase == phase) return each.count;
@@ -32,13 +32,13 @@ class Questions : public SmallClient {
   }
 };
 
-TEST_F(Questions, WaitingTask_NamesTaskThatMakesArgument) {
+TEST_F(TaskQueries, WaitingTask_NamesTaskThatMakesArgument) {
   const TaskId maker = submit();
   SubmitTask given = task(7);
   given.call.arguments.edit().push_back(by_ref({result(maker), node(), ProcessId::of(1), {}}));
   const TaskId waiting = submit(given);
   now_ = now_ + 3s;
-  const TaskFact fact = ask_about(waiting);
+  const TaskFact fact = fact_of(waiting);
   EXPECT_EQ(fact.task, waiting);
   EXPECT_EQ(fact.name, "task 7");
   EXPECT_EQ(fact.phase, TaskPhase::waits_for_arguments);
@@ -50,7 +50,7 @@ TEST_F(Questions, WaitingTask_NamesTaskThatMakesArgument) {
   EXPECT_EQ(fact.arguments[0].task_name, "task 101");
 }
 
-TEST_F(Questions, ReportsSubmitSendAndEndTimes) {
+TEST_F(TaskQueries, ReportsSubmitSendAndEndTimes) {
   const Time submitted = now_;
   const TaskId task = submit();
   now_ = now_ + 2s;
@@ -66,11 +66,11 @@ TEST_F(Questions, ReportsSubmitSendAndEndTimes) {
   EXPECT_EQ(call.by.executor, ProcessId::of(30));
 }
 
-TEST_F(Questions, NamesOwnerOfBorrowedArgument) {
+TEST_F(TaskQueries, NamesOwnerOfBorrowedArgument) {
   SubmitTask given = task(7);
   given.call.arguments.edit().push_back(
       by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
-  const TaskFact fact = ask_about(submit(given));
+  const TaskFact fact = fact_of(submit(given));
   EXPECT_EQ(fact.phase, TaskPhase::waits_for_arguments);
   ASSERT_EQ(fact.arguments.size(), 1u);
   EXPECT_TRUE(fact.arguments[0].task.empty());
@@ -78,12 +78,12 @@ TEST_F(Questions, NamesOwnerOfBorrowedArgument) {
   EXPECT_EQ(fact.arguments[0].home, NodeId::of(4));
 }
 
-TEST_F(Questions, QueuedTask_ReportsPositionAndReason) {
+TEST_F(TaskQueries, QueuedTask_ReportsPositionAndReason) {
   submit();
   submit();
   const TaskId last = submit();
   head(DemandInfeasible{ClassId::of(5), {}, {}, "no node has 8 GPU", false});
-  const TaskFact fact = ask_about(last);
+  const TaskFact fact = fact_of(last);
   EXPECT_EQ(fact.phase, TaskPhase::waits_for_slot);
   EXPECT_EQ(fact.demand_class, ClassId::of(5));
   EXPECT_EQ(fact.ahead, 2u);
@@ -92,16 +92,16 @@ TEST_F(Questions, QueuedTask_ReportsPositionAndReason) {
   EXPECT_NE(fact.reason.find("8 GPU"), std::string::npos);
 }
 
-TEST_F(Questions, ReportsRunningAfterExecutorNotified) {
+TEST_F(TaskQueries, ReportsRunningAfterExecutorNotified) {
   SubmitTask given = task(7);
   given.max_retries = 2;
   const TaskId id = submit(given);
   slot(3, 20);
-  EXPECT_EQ(ask_about(id).phase, TaskPhase::at_executor);
+  EXPECT_EQ(fact_of(id).phase, TaskPhase::at_executor);
   now_ = now_ + 1s;
   say(20, CallStarted{calls_at(20).at(0).number, 400ms});
   now_ = now_ + 1s;
-  const TaskFact fact = ask_about(id);
+  const TaskFact fact = fact_of(id);
   EXPECT_EQ(fact.phase, TaskPhase::runs);
   EXPECT_EQ(fact.since, Duration(1400ms));
   EXPECT_EQ(fact.executor, ProcessId::of(20));
@@ -111,38 +111,38 @@ TEST_F(Questions, ReportsRunningAfterExecutorNotified) {
 
   slot_executor_ends(3, 20, EndKind::exited);
   slot(3, 21, 1);
-  const TaskFact again = ask_about(id);
+  const TaskFact again = fact_of(id);
   EXPECT_EQ(again.phase, TaskPhase::at_executor) << "the next attempt has not started";
   EXPECT_EQ(again.attempt, 1u);
   EXPECT_EQ(again.retries_left, 1);
 }
 
-TEST_F(Questions, IgnoresStartReportOfEndedCall) {
+TEST_F(TaskQueries, IgnoresStartReportOfEndedCall) {
   const TaskId id = submit();
   slot(3, 20);
   const auto number = calls_at(20).at(0).number;
   reply_value(20, "done");
   say(20, CallStarted{number, 50ms});
-  EXPECT_EQ(ask_about(id).phase, TaskPhase::finished);
+  EXPECT_EQ(fact_of(id).phase, TaskPhase::finished);
 }
 
-TEST_F(Questions, ActorCalls_ReportPositionAndActorState) {
+TEST_F(TaskQueries, ActorCalls_ReportPositionAndActorState) {
   const ActorId actor = make_actor(50);
   call(actor);
   const TaskId second = call(actor);
-  const TaskFact waiting = ask_about(second);
+  const TaskFact waiting = fact_of(second);
   EXPECT_EQ(waiting.phase, TaskPhase::waits_for_actor);
   EXPECT_EQ(waiting.actor, actor);
   EXPECT_EQ(waiting.ahead, 1u);
   EXPECT_FALSE(waiting.reason.empty());
   actor_alive(actor, 30, 1);
-  const TaskFact sent = ask_about(second);
+  const TaskFact sent = fact_of(second);
   EXPECT_EQ(sent.phase, TaskPhase::at_executor);
   EXPECT_EQ(sent.executor, ProcessId::of(30));
   EXPECT_EQ(sent.ahead, 1u);
 }
 
-TEST_F(Questions, RemembersEndedTasksWithErrors) {
+TEST_F(TaskQueries, RemembersEndedTasksWithErrors) {
   SubmitTask failing = task(7);
   failing.max_retries = 0;
   const TaskId failed = submit(failing);
@@ -154,52 +154,52 @@ TEST_F(Questions, RemembersEndedTasksWithErrors) {
   release(result(finished));
   now_ = now_ + 2s;
 
-  const TaskFact failure = ask_about(failed);
+  const TaskFact failure = fact_of(failed);
   EXPECT_EQ(failure.phase, TaskPhase::failed);
   EXPECT_EQ(failure.since, Duration(2s));
   EXPECT_FALSE(failure.error.empty());
-  EXPECT_EQ(ask_about(finished).phase, TaskPhase::finished);
-  const auto all = ask_all();
+  EXPECT_EQ(fact_of(finished).phase, TaskPhase::finished);
+  const auto all = query_all();
   EXPECT_EQ(all.tasks.size(), 2u);
   EXPECT_EQ(all.left_out, 0u);
   EXPECT_EQ(count(all, "task 7", TaskPhase::failed), 1u);
 }
 
-TEST_F(Questions, ReportsRunTimeFromReply) {
+TEST_F(TaskQueries, ReportsRunTimeFromReply) {
   const TaskId cancelled = submit();
   step(CancelObject{result(cancelled), false, true});
-  EXPECT_EQ(ask_about(cancelled).run_time, std::nullopt) << "no reply has ended it";
+  EXPECT_EQ(fact_of(cancelled).run_time, std::nullopt) << "no reply has ended it";
   const TaskId first = submit();
   slot(3, 20);
   CallReply slow;
   slow.results.push_back(value("done"));
   slow.run_time = 1500us;
   reply(20, slow);
-  EXPECT_EQ(ask_about(first).run_time, Duration(1500us));
+  EXPECT_EQ(fact_of(first).run_time, Duration(1500us));
 }
 
-TEST_F(Questions, CancelledBeforeRun_IsFailed) {
+TEST_F(TaskQueries, CancelledBeforeRun_IsFailed) {
   const TaskId id = submit();
   step(CancelObject{result(id), false, true});
-  const TaskFact fact = ask_about(id);
+  const TaskFact fact = fact_of(id);
   EXPECT_EQ(fact.phase, TaskPhase::failed);
   EXPECT_TRUE(fact.cancelled);
 }
 
-TEST_F(Questions, FindsTaskByResultAndIdPrefix) {
+TEST_F(TaskQueries, FindsTaskByResultAndIdPrefix) {
   SubmitTask given = task(7);
   given.call.form.edit().num_returns = 2;
   const TaskId id = submit(given);
-  EXPECT_EQ(ask_about(result(id, 1).hex()).task, id);
-  EXPECT_EQ(ask_about(result(id, 1).hex().substr(0, 12)).task, id);
+  EXPECT_EQ(fact_of(result(id, 1).hex()).task, id);
+  EXPECT_EQ(fact_of(result(id, 1).hex().substr(0, 12)).task, id);
   TasksRequest unknown;
   unknown.id = TaskId::of(12345).hex();
-  const auto nothing = ask(unknown);
+  const auto nothing = query(unknown);
   EXPECT_TRUE(nothing.tasks.empty());
   EXPECT_EQ(nothing.request, 77u);
 }
 
-TEST_F(Questions, FiltersAndLimitsReportOmissions) {
+TEST_F(TaskQueries, FiltersAndLimitsReportOmissions) {
   for (int i = 0; i < 10; ++i) {
     SubmitTask given = task(200 + static_cast<std::uint64_t>(i));
     given.call.form.edit().name = i < 6 ? "many" : "few";
@@ -207,21 +207,21 @@ TEST_F(Questions, FiltersAndLimitsReportOmissions) {
   }
   TasksRequest bounded;
   bounded.limit = 4;
-  const auto four = ask(bounded);
+  const auto four = query(bounded);
   EXPECT_EQ(four.tasks.size(), 4u);
   EXPECT_EQ(four.left_out, 6u);
   EXPECT_EQ(count(four, "many", TaskPhase::waits_for_slot), 6u);
   TasksRequest named;
   named.name = "few";
-  EXPECT_EQ(ask(named).tasks.size(), 4u);
+  EXPECT_EQ(query(named).tasks.size(), 4u);
   TasksRequest running;
   running.phases = {TaskPhase::runs, TaskPhase::failed};
-  EXPECT_TRUE(ask(running).tasks.empty());
+  EXPECT_TRUE(query(running).tasks.empty());
   running.phases.push_back(TaskPhase::waits_for_slot);
-  EXPECT_EQ(ask(running).tasks.size(), 10u);
+  EXPECT_EQ(query(running).tasks.size(), 10u);
 }
 
-TEST_F(Questions, Failures_LeaveSpaceForPendingTasks) {
+TEST_F(TaskQueries, Failures_LeaveSpaceForPendingTasks) {
   for (std::uint64_t i = 0; i < 10; ++i) {
     SubmitTask failing = task(300 + i);
     failing.max_retries = 0;
@@ -236,7 +236,7 @@ TEST_F(Questions, Failures_LeaveSpaceForPendingTasks) {
   }
   TasksRequest bounded;
   bounded.limit = 6;
-  const auto answer = ask(bounded);
+  const auto answer = query(bounded);
   ASSERT_EQ(answer.tasks.size(), 6u);
   EXPECT_EQ(answer.left_out, 14u);
   EXPECT_EQ(answer.tasks[2].phase, TaskPhase::waits_for_slot);
@@ -276,7 +276,7 @@ TEST(FinishedTasks, LimitsErrorBytes) {
       << "too large a one is not kept";
 }
 
-TEST_F(Questions, ReportsFailuresOnce) {
+TEST_F(TaskQueries, ReportsFailuresOnce) {
   SubmitTask given = task(7);
   given.max_retries = 0;
   const TaskId id = submit(given);
@@ -299,16 +299,16 @@ TEST_F(Questions, ReportsFailuresOnce) {
   EXPECT_TRUE(to_head<TasksReply>().empty());
 }
 
-TEST_F(Questions, OwnerBlocked_TaskIsAwaited) {
+TEST_F(TaskQueries, OwnerBlocked_TaskIsAwaited) {
   const TaskId id = submit();
-  EXPECT_FALSE(ask_about(id).awaited);
+  EXPECT_FALSE(fact_of(id).awaited);
   step(BlockedOn{{result(id)}});
-  EXPECT_TRUE(ask_about(id).awaited);
+  EXPECT_TRUE(fact_of(id).awaited);
   step(BlockedOn{});
-  EXPECT_FALSE(ask_about(id).awaited);
+  EXPECT_FALSE(fact_of(id).awaited);
 }
 
-TEST_F(Questions, NamesTensorsOfArguments) {
+TEST_F(TaskQueries, NamesTensorsOfArguments) {
   SubmitTask given = task(7);
   Argument argument;
   argument.value = value("outer");
@@ -316,7 +316,7 @@ TEST_F(Questions, NamesTensorsOfArguments) {
   tensor.tensor.edit().size_bytes = 4;
   argument.value.contained.push_back(tensor);
   given.call.arguments.edit().push_back(argument);
-  EXPECT_EQ(ask_about(submit(given)).tensors, std::vector{ObjectId::of(901)});
+  EXPECT_EQ(fact_of(submit(given)).tensors, std::vector{ObjectId::of(901)});
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // ns the timeline row that each finished call writes. A query blocks the core, which runs under the
 // lock of its process.
 //
-// mobula-bench-questions [TASKS...]      default: 1000 10000 100000
+// mobula-bench-queries [TASKS...]      default: 1000 10000 100000
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 namespace mobula::internal::client {
 namespace {
 
-struct Asked {
+struct QueryCost {
   double median = 0, worst = 0;
   std::size_t listed = 0;
   std::uint64_t counted = 0, left_out = 0;
 };
 
-Asked ask(int tasks) {
+QueryCost measure_query(int tasks) {
   ClientOptions options;
   options.process = ProcessId::of(1);
   options.job = JobId::of(1);
@@ -48,7 +48,7 @@ Asked ask(int tasks) {
     task.demand_class.job = options.job;
     step(std::move(task));
   }
-  Asked asked;
+  QueryCost cost;
   std::vector<double> times;
   for (int round = 0; round < 11; ++round) {
     TasksRequest question;
@@ -63,14 +63,14 @@ Asked ask(int tasks) {
     const auto* head = agent == nullptr ? nullptr : std::get_if<ForHead>(&agent->message);
     const auto* reply = head == nullptr ? nullptr : std::get_if<TasksReply>(&head->message);
     if (reply == nullptr) continue;
-    asked.listed = reply->tasks.size();
-    asked.left_out = reply->left_out;
-    for (const auto& each : reply->counts) asked.counted += each.count;
+    cost.listed = reply->tasks.size();
+    cost.left_out = reply->left_out;
+    for (const auto& each : reply->counts) cost.counted += each.count;
   }
   std::ranges::sort(times);
-  asked.median = times[times.size() / 2];
-  asked.worst = times.back();
-  return asked;
+  cost.median = times[times.size() / 2];
+  cost.worst = times.back();
+  return cost;
 }
 
 // Cost of the timeline ring buffer only.
@@ -105,9 +105,9 @@ int main(int argc, char** argv) {
   fmt::print("{:>10}{:>14}{:>14}{:>10}{:>10}{:>10}\n", "tasks", "median us", "worst us", "listed",
              "counted", "left out");
   for (const int tasks : sizes) {
-    const auto asked = client::ask(tasks);
-    fmt::print("{:>10}{:>14.0f}{:>14.0f}{:>10}{:>10}{:>10}\n", tasks, asked.median, asked.worst,
-               asked.listed, asked.counted, asked.left_out);
+    const auto cost = client::measure_query(tasks);
+    fmt::print("{:>10}{:>14.0f}{:>14.0f}{:>10}{:>10}{:>10}\n", tasks, cost.median, cost.worst,
+               cost.listed, cost.counted, cost.left_out);
   }
   fmt::print("a row for timelines: {:.0f} ns\n", client::row_ns());
   return 0;
