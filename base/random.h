@@ -1,6 +1,6 @@
-// Seeded random streams for simulations and jitter: xoshiro256** (Blackman, Vigna, 2018). It has
-// its own distributions, so a seed gives the same values with every standard library. Each concern
-// has a stream from `fork`, so a new use does not reshuffle others.
+// Seeded random streams for simulations and jitter: xoshiro256** (Blackman, Vigna, 2018). The class
+// has its own distributions, so a seed gives the same values with every standard library. Each
+// concern has its own stream from `fork`, so that a new use does not change the draws of others.
 // Thread: owner.
 #pragma once
 
@@ -24,9 +24,9 @@ class Random {
   Duration between(Duration low, Duration high) {
     return Duration(between(low.count(), high.count()));
   }
-  // True with probability `per_mille` / 1000.
+  // Returns true with probability `per_mille` / 1000.
   bool chance(unsigned per_mille) { return below(1000) < per_mille; }
-  // A separate stream for `concern`; does not advance this one.
+  // Returns a separate stream for `concern`, without advancing this one.
   Random fork(std::string_view concern) const;
 
  private:

@@ -1,7 +1,6 @@
-// Mappings of the slabs that this process reads: one per slab while a view of an object in it
-// exists.
-// Thread: owner for the cache (one thread or lock), any for the views. The last view unmaps its
-// slab.
+// Mappings of the slabs that this process reads: one per slab, while views of its objects exist.
+// The last view unmaps the slab.
+// Thread: owner for the cache (one thread or lock), any for the views.
 // Not: pinning. A slab without views must be requested again, so no process holds memory that the
 // agent has released.
 #pragma once
@@ -38,7 +37,7 @@ class SlabCache {
  public:
   explicit SlabCache(Paging paging = Paging::on_use) : paging_(paging) {}
 
-  // True if `view` of an object in this slab succeeds without a descriptor.
+  // Returns true if the slab is mapped, so that `view` needs no descriptor.
   bool maps(SlabId slab) const;
   // Returns the object at `location` in a mapped slab. Errors: not_found if the slab is not mapped,
   // invalid_argument if the location is outside of it.

@@ -1,5 +1,5 @@
-// An error as a value, which `get` finally throws. Encoded into the bytes of a ValueRecord with
-// `is_error`.
+// An error as a value. Its encoded form is the content of a ValueRecord with `is_error`; `get`
+// converts it to an exception and throws that.
 // Thread: owner (plain values).
 #pragma once
 
@@ -24,7 +24,7 @@ ErrorKind error_kind_of(std::uint8_t message_number);
 // The name of the public exception class, as "TaskError"; "Error" for `other`.
 const char* class_name(ErrorKind kind);
 
-// The end of an actor's process as the public `reason` of ActorDiedError.
+// Returns the public `reason` of ActorDiedError for the end of an actor's process.
 inline const char* reason_of(EndKind end) {
   switch (end) {
     case EndKind::exited: return "exited";

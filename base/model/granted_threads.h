@@ -14,7 +14,7 @@ namespace mobula::internal {
 inline constexpr std::array thread_variables{"OMP_NUM_THREADS", "MKL_NUM_THREADS",
                                              "OPENBLAS_NUM_THREADS"};
 
-// Whole CPUs, rounded up, at least 1.
+// Returns the number of allocated CPUs, rounded up to a whole number, and at least 1.
 inline int granted_threads(const Allocation& allocation) {
   const ResourceShare* cpus = allocation.find(resource::cpu);
   if (cpus == nullptr) return 1;

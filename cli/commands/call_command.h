@@ -6,7 +6,8 @@
 
 namespace mobula::internal::cli {
 
-// Prints the JSON of the result, or the fault, and returns the exit code.
+// Calls the method that the command line names. Prints the result as JSON, or the error, and
+// returns the exit code.
 int call_actor(const CommandLine& line);
 
 }  // namespace mobula::internal::cli

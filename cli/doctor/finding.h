@@ -19,7 +19,7 @@ struct Finding {
   std::string name;
   Verdict verdict = Verdict::ok;
   std::string seen;
-  std::string fix{};  // a command, or a sentence that ends in one; empty without a fix
+  std::string fix{};  // command, or sentence that ends with a command; empty if none is known
 };
 using Findings = std::vector<Finding>;
 

@@ -1,5 +1,5 @@
-// A terminal that shows successive pages in place, on its alternate screen without a cursor; it is
-// restored at the end. SIGINT, SIGTERM, and keys end waits.
+// Shows successive pages in place on the terminal's alternate screen, with a hidden cursor. The
+// destructor restores the terminal. SIGINT, SIGTERM, and keys end waits.
 // Thread: main.
 #pragma once
 
@@ -29,7 +29,8 @@ class Screen {
   // Draws the page in one write, line over line, without flicker. Returns false if the terminal is
   // closed.
   bool draw(const std::string& page);
-  // Returns true after `span`, a resize, or a key; false when the program must end.
+  // Waits for `span`, a resize, or a key, and returns true; returns false if a signal or the end of
+  // the terminal must end the program.
   bool wait(Duration span);
   // Returns the key that ended the latest wait; 0: none.
   char key() const { return key_; }
@@ -39,7 +40,7 @@ class Screen {
 
   std::size_t rows_ = 24;
   std::size_t columns_ = 80;
-  std::optional<termios> before_;  // settings of the input
+  std::optional<termios> before_;  // settings of the terminal that the destructor restores
   char key_ = 0;
 };
 

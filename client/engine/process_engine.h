@@ -1,9 +1,8 @@
-// The runtime of one process that submits work, driver or executor. Its lock guards the client
-// core, and its loop thread owns the sockets: a user thread with the lock steps the core, and
-// leaves work that needs a socket in the outbox (docs/concurrency.md).
-// Calls on this node go through rings. One thread at a time is the leader: it polls the rings and
-// sleeps at the doorbell. A waiting thread leads; the loop thread leads if no thread has waited for
-// a while. If calls go by sockets, the leader borrows the loop and counts as the loop thread.
+// The runtime of a driver or executor. Its lock guards the client core, and its loop thread owns
+// the sockets: a user thread with the lock steps the core, and leaves messages for sockets in the
+// outbox. Calls within the node use rings. One thread at a time is the leader, which polls the
+// rings and blocks at the doorbell: a waiting thread, or the loop thread if no thread has waited
+// for a while. A leader that needs sockets borrows the loop (docs/concurrency.md).
 // Thread: any; the sections of the class state which functions need the lock.
 // Not: types, functions, and the execution of calls.
 #pragma once
@@ -66,7 +65,8 @@ class ProcessEngine {
   // ---- with the lock held ---------------------------------------------------------------------
   ClientCore& core() { return caller_.core(); }
   const ClientCore& core() const { return caller_.core(); }
-  // Steps the half of the event, and takes all events that follow. Not in a step.
+  // Steps the half that the event belongs to, and takes all events that follow. Must not be called
+  // in a step, as all functions marked "not in a step".
   void step(Event event);
   void step(executor::Event event);
   // Adds an event, which the running step or the next settle() takes.
@@ -96,7 +96,7 @@ class ProcessEngine {
   // pending messages if that is worthwhile or `at_once`, so that no other thread is woken. May
   // release the lock temporarily.
   void attend(Lock& lock, bool at_once = false);
-  // True if calls were sent or received by socket.
+  // Returns true if calls were sent or received by socket.
   bool over_sockets() const { return over_sockets_; }
   void notify();
   void warn(const std::string& text);  // on stderr
@@ -104,28 +104,29 @@ class ProcessEngine {
   void flush_recording();
   bool stopping() const { return stopped_.has_value(); }
   std::string why_stopped() const { return stopped_.value_or("the runtime was shut down"); }
-  // Callers subscribe by `step`.
+  // Subscriptions to ready objects. Callers add one by `step`.
   Completions& completions() { return completions_; }
 
-  // The tensors that this process holds, until null. They receive the inputs that concern them.
+  // Sets the tensors that this process holds, which then receive their inputs; null removes them.
   void use_tensors(LocalTensors* tensors);
-  // A pull completed or failed, or the state of a registered tensor changed. Not in a step.
+  // Takes reports of the tensors: a pull ended, or the state of a registered one changed. Not in a
+  // step.
   void tensors_changed();
 
   // ---- the halves, with the lock held
   CallerHalf& caller() { return caller_; }
   // Null in a driver.
   CalleeHalf* callee() { return callee_.get(); }
-  // The runtime exists: takes the calls that arrived before.
+  // Takes the calls that arrived before the runtime existed.
   void open_callee();
-  // The thread of a running call begins or ends a wait. No effect without a callee.
+  // Reports that the thread of a running call begins or ends a wait. No effect without a callee.
   void call_blocked(std::uint64_t token, bool on);
-  // The call is complete, and its results are stored.
+  // Ends a call that is complete, after its results were stored.
   void finish_call(executor::CallFinished&& finished);
   // Finishes the calls of CalleeHalf::settle_later that are settled. Not in a step.
   void check_unsettled();
-  // Runs a job of user code on the thread that runs the event loop, as a callback. For a deferred
-  // call whose cancellation is requested.
+  // Runs a job of user code on the thread that runs the event loop, as a callback. Used for a
+  // deferred call when its cancellation is requested.
   void run_callback(std::shared_ptr<detail::Job> job);
 
   // Hands over the unfinished tasks behind `refs` (see HandOver).
@@ -137,7 +138,8 @@ class ProcessEngine {
   Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes,
                                        ProcessId owner, NodeId home,
                                        const std::function<bool()>& abandoned = {});
-  // The bytes are written. With `wait_sealed`, returns once the hold of the owner is confirmed.
+  // Seals the object after its bytes were written. With `wait_sealed`, returns when the hold of the
+  // owner is confirmed.
   void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained, bool wait_sealed);
 
   // Sends a request to the head, with a number, and blocks until the reply or the deadline.

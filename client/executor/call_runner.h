@@ -23,7 +23,7 @@
 
 namespace mobula::internal::executor {
 
-// The actor of this process, set after its constructor returned.
+// The actor of this process. It is set when the actor's constructor has returned.
 struct ActorInstance {
   std::shared_ptr<void> object;
   const void* class_tag = nullptr;  // class of the constructor that made it
@@ -31,9 +31,9 @@ struct ActorInstance {
 
 struct RanCall {
   RunCall run;
-  CallFinished finished;                   // unless deferred
+  CallFinished finished;                   // reply; not used if the call is deferred
   RefRecords reachable;                    // refs that user code can reach through the arguments
-  std::shared_ptr<DeferredCall> deferred;  // shared with its promise; the call ends through it
+  std::shared_ptr<DeferredCall> deferred;  // shared with the promise that completes the call
 };
 
 // The started calls of an executor process, and its actor.
@@ -42,17 +42,18 @@ class CallRunner final : public client::StartedCalls {
  public:
   explicit CallRunner(const AssignExecutor& assignment);
 
-  // The runtime exists. Precedes the first call. `host` outlives the runner.
+  // Called when the runtime exists, before the first call. `host` outlives the runner.
   void open(const DeferredCall::Host& host,
             std::shared_ptr<const detail::ContextRecord> of_process);
   void take(std::vector<Command>& commands) override;
-  // Calls of a concurrency group wait; CallGroups::no_group: those outside the actor's order.
+  // True if calls of the concurrency group wait. CallGroups::no_group stands for the calls outside
+  // the actor's order.
   bool has_calls(std::uint32_t group) { return !queue(group).empty(); }
-  // Runs user code of the oldest waiting call without the lock. The call ends with finish(). Empty
-  // if the call is deferred. Not in a step.
+  // Runs the user code of the group's oldest waiting call, without the lock. The caller then calls
+  // finish(). Returns nullopt if the call is deferred. Must not be called in a step.
   std::optional<RanCall> run_next(std::uint32_t group, client::ProcessEngine::Lock& lock);
-  // Sends the reply. Returns true for a short call, whose reply may wait for the next one. Releases
-  // the lock while refs are not held. Not in a step.
+  // Sends the reply. Returns true for a short call: its reply may wait for the next one. Releases
+  // the lock until the refs that user code keeps are held. Must not be called in a step.
   bool finish(RanCall ran, client::ProcessEngine::Lock& lock);
   // Removes the actor object, whose destructor is user code.
   std::shared_ptr<void> take_actor() { return std::exchange(actor_.object, nullptr); }
@@ -67,7 +68,7 @@ class CallRunner final : public client::StartedCalls {
   Queue<Started>& queue(std::uint32_t group) {
     return queues_[std::min<std::size_t>(group, queues_.size() - 1)];
   }
-  // The others run user code, without the lock.
+  // The following functions run user code, so the caller does not hold the lock.
   void label_output(const RunCall& run);
   RanCall run_call(const Started& started);
   void share_tensors();
@@ -75,15 +76,15 @@ class CallRunner final : public client::StartedCalls {
                             detail::ResultSink& results);
 
   const std::string class_name_;  // class of the actor; empty for tasks
-  const bool labels_;             // output has a label: at most one call runs at a time
+  const bool labels_;             // output lines have a label, because one call runs at a time
   const DeferredCall::Host* host_ = nullptr;
   std::shared_ptr<const detail::ContextRecord> of_process_;  // shared by all contexts
-  std::vector<Queue<Started>> queues_;  // by group, and calls outside the order last
+  std::vector<Queue<Started>> queues_;  // one per group; the last: calls outside the order
   ActorInstance actor_;
   OutputLabel label_{STDERR_FILENO};  // used by the thread that runs calls
 };
 
-// Context of a call. `of_process` has the values that all calls of the process share.
+// Makes the context of a call. `of_process` has the values that all calls of the process share.
 std::shared_ptr<client::TaskContext> make_context(
     const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process);
 
@@ -93,14 +94,14 @@ struct RanResults {
   client::HandedOver given;
   Duration run_time{};
 };
-// The end of a call with this outcome. Takes the engine's lock.
+// Makes the reply of a call from its outcome and results. Takes the engine's lock.
 CallFinished finished_call(const RunCall& run, const std::string& node,
                            client::ProcessEngine& engine, const client::TaskContext& context,
                            detail::Outcome&& outcome, RanResults&& results);
 // Refs that arrived in the arguments of a call.
 struct ArgumentRefs {
   RefRecords reachable;
-  PooledVector<ObjectId> lent;  // borrowed ones among them
+  PooledVector<ObjectId> lent;  // objects of the borrowed refs among them
 };
 // Releases the call's own refs to its arguments. Releases the lock temporarily.
 ArgumentRefs release_arguments(std::uint64_t token, RefRecords reachable,
@@ -109,7 +110,7 @@ ArgumentRefs release_arguments(std::uint64_t token, RefRecords reachable,
 // in its results are exported. Releases the lock while it waits.
 void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
                  ArgumentRefs arguments, client::ProcessEngine::Lock& lock);
-// The same without the wait: returns the call if it must wait, which moves `finished`.
+// Does the same without a wait: if the call must wait, moves `finished` into the returned value.
 std::optional<client::UnsettledCall> begin_settling(CallFinished& finished, const RunCall& run,
                                                     client::ProcessRuntime& runtime,
                                                     ArgumentRefs arguments,

@@ -1,4 +1,4 @@
-// Runs an untyped call by the host of this process.
+// Runs calls without C++ types by the language host of this process (<mobula/dynamic.h>).
 // Thread: any runner.
 #pragma once
 
@@ -12,18 +12,18 @@
 
 namespace mobula::internal::executor {
 
-// Consumes the arguments. A call that is incomplete when the host returns is deferred. A
-// constructor is awaited instead.
+// Runs the call and consumes its arguments. A call that is incomplete when the host returns becomes
+// a deferred call; for a constructor, this function blocks until it is complete.
 detail::Outcome run_untyped_call(const RunCall& run, const DeferredCall::Host& executor,
                                  const std::shared_ptr<client::TaskContext>& context,
                                  const detail::Invocation& call,
                                  std::span<detail::StoredValue> arguments);
 
-// The call was cancelled. True at the first time, if the host runs the call: cancel_untyped_call
-// follows.
+// Marks a running call as cancelled. Returns true the first time if the host runs the call; the
+// caller then calls cancel_untyped_call.
 bool begin_cancel(client::TaskContext& context);
-// Calls the hook of the host unless the call is complete. Without a lock, on the thread that runs
-// the event loop.
+// Calls the host's `cancel` hook unless the call is complete. Called without a lock, on the thread
+// that runs the event loop.
 void cancel_untyped_call(const client::TaskContext& context);
 
 }  // namespace mobula::internal::executor

@@ -16,8 +16,8 @@ struct RunningCluster {
   std::string address;  // HOST:PORT of the head
 };
 
-// The cluster whose head, or else whose agent, this user runs from the directory. `name` (may be
-// empty) selects one of several. Empty if no cluster runs.
+// Returns the cluster whose head, or else whose agent, this user runs from the directory, or
+// nullopt if no cluster runs. `name` selects one of several clusters and may be empty.
 Result<std::optional<RunningCluster>> running_cluster(const std::string& state_directory,
                                                       const std::string& name);
 

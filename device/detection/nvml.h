@@ -1,5 +1,5 @@
 // Queries NVIDIA's management library about the GPUs of this machine; changes nothing.
-// Thread: one at a time. Used at agent start and by `doctor`.
+// Thread: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct MigSlice {
 // Targets of the active NVLinks of a GPU.
 struct NvLinks {
   bool to_switch = false;
-  std::vector<std::string> to_gpus{};  // PCI bus ids, one per link
+  std::vector<std::string> to_gpus{};  // PCI bus id of the other GPU, one per link
 
   friend bool operator==(const NvLinks&, const NvLinks&) = default;
 };
@@ -54,7 +54,7 @@ struct DeviceUser {
 class Nvml {
  public:
   static constexpr const char* default_library = "libnvidia-ml.so.1";
-  // Value of MOBULA_NVML_LIBRARY, otherwise the default.
+  // Returns the value of MOBULA_NVML_LIBRARY, otherwise the default.
   static std::string library_name();
 
   // Loads and initializes the library; the destructor shuts it down. Fails with not_found without
@@ -67,17 +67,18 @@ class Nvml {
   ~Nvml();
 
   Result<std::string> driver_version() const;
-  // Memory use of a device by process; a value is empty if the library cannot separate processes.
+  // Returns the memory use of a device by process. `used_bytes` is empty if the library cannot
+  // separate processes.
   Result<std::vector<DeviceUser>> users(unsigned device) const;
-  // Memory use of a device over all processes.
+  // Returns the memory use of a device by all processes together.
   Result<std::uint64_t> used_bytes(unsigned device) const;
-  // Percent of the driver's last sample period (1/6 to 1 s) in which a kernel ran on the device.
-  // not_found if the library or the device, for example one in MIG mode, does not report it.
+  // Returns the percentage of the driver's last sample period (1/6 to 1 s) in which a kernel ran on
+  // the device. not_found if the library or the device does not report it, as in MIG mode.
   Result<unsigned> busy_percent(unsigned device) const;
-  // True if kernels on one device can read memory of the other; true for the same device.
+  // Returns true if kernels on one device can read memory of the other, or if both are the same.
   Result<bool> reaches(unsigned device, unsigned other) const;
-  // All devices, or the failure of the first one that does not respond. Unsupported properties
-  // (memory, PCI address, MIG, NVLink) keep their defaults.
+  // Returns all devices, or the failure of the first one that does not respond. Properties that the
+  // device does not report (memory, PCI address, MIG, NVLink) keep their defaults.
   Result<std::vector<NvmlDevice>> devices() const;
 
  private:

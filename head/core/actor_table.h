@@ -1,7 +1,8 @@
 // Actors from creation to death: placement, restarts, names, and watchers. Detached and named
 // actors are in the journal, and the head does nothing for them before their row is durable.
 // Thread: owner (one HeadCore).
-// Units: incarnation g + 1 is generation g of a slot, counted when its executor answers.
+// Units: the executor of generation g of a slot runs incarnation g + 1 of the actor, which counts
+// when the executor replies.
 // Not: constructors, which run in executors; counts of handles, which agents keep.
 #pragma once
 
@@ -32,7 +33,7 @@ struct Actor {
   std::string name_space;  // name space of the spec, otherwise of its job
   NodeId owner_node;
   bool fail_if_infeasible = false;
-  bool durable = true;  // the row is durable, or needs no journal
+  bool durable = true;  // false until the journal has the row
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
   SlotId slot;  // empty: no slot
@@ -45,20 +46,20 @@ struct Actor {
   bool unheld = false;      // its last handle was released after a process had found it by name
   bool moving = false;      // leaves a drained node: the loss of this executor uses no restart
   std::string drained_why;  // reason if a drain ends this command
-  bool waits = false;       // the scheduler has its demand for a slot
+  bool waits = false;       // the scheduler has a demand for its slot
   Time waiting_since;
   // Earliest next placement. Set for an exclusive actor whose node became silent, because it may
   // still run there. Also the backoff after a termination for lack of memory or repeated failures
   // to start.
   std::optional<Time> not_before;
-  std::set<NodeId> cut_off;  // nodes with callers that could not reach an incarnation
+  std::set<NodeId> cut_off;  // nodes whose callers could not reach an incarnation
   int memory_deaths = 0;
   int failed_starts = 0;  // consecutive
   std::set<ProcessId> watchers;
 
   const ActorSpec& spec() const { return row.spec; }
-  // Whether the agent may have received the order to start the command and has not reported its
-  // result. A command has no constructor, so it may have run.
+  // True if the agent may have received the order to start the command, but has not reported the
+  // result. The command may then have run.
   bool may_have_run() const { return row.order.attempt > row.incarnation; }
   bool journalled() const { return row.spec.detached || !row.spec.name.empty(); }
 };
@@ -81,6 +82,7 @@ class ActorTable {
   // row of its job exists.
   void submit(const ActorSpec& spec);
   void stop_entry(ActorId id, const std::string& why);
+  // The journal has written the actor's row, or could not write it.
   void durable(ActorId id);
   void not_durable(ActorId id, const std::string& why);
   // `process`, of job `requesting_job`, is notified when the actor is dead.

@@ -1,7 +1,7 @@
-// Deferred results: a function or method that returns `Deferred<T>` returns to its thread at once,
-// and any thread answers the call later through the `Promise<T>`. The caller sees an ordinary
-// `ObjectRef<T>`. Until then the call counts as running: for `max_concurrency`, for cancellation,
-// and for the end of its process. No thread belongs to it.
+// Deferred results: a function or method that returns `Deferred<T>` does not block its thread. Any
+// thread completes the call later through the `Promise<T>`. The caller has an ordinary
+// `ObjectRef<T>`. An incomplete call has no thread, but counts as running: for `max_concurrency`,
+// for cancellation, and for the end of its process.
 // Thread: any, one at a time per object. `current()` describes the call on the function's thread.
 // Errors: InvalidRequestError for a promise without state. A promise that is destroyed before it is
 // complete fails its call with a TaskError.
@@ -44,9 +44,11 @@ class MOBULA_API PromiseState : public Job, public std::enable_shared_from_this<
   void abandon() noexcept;
   std::stop_source stop_source();
 
-  // Passes the results to a call. Returns false after it has posted the state, see `run`.
+  // Passes the results to a call. Returns false if `run` must do so on another thread; the function
+  // has then posted the state to that thread.
   using Deliver = bool (*)(PromiseState& state, const std::shared_ptr<DeferredResults>& call);
-  // The call that the function has returned from. At most once, and not with `notify`.
+  // Sets the call that receives the results, after its function has returned. Called at most once,
+  // and not together with `notify`.
   void attach(std::shared_ptr<DeferredResults> call, Deliver deliver);
   // Runs `job` by `call` once the state is complete. At most once.
   void notify(std::shared_ptr<DeferredResults> call, std::shared_ptr<Job> job);
@@ -54,7 +56,7 @@ class MOBULA_API PromiseState : public Job, public std::enable_shared_from_this<
   // Valid once complete.
   void rethrow_error() const;
 
-  // On a thread that runs calls: delivers results that may block.
+  // Delivers results whose storage may block. Called on a thread that runs calls.
   void run() noexcept override;
 
  private:
@@ -75,7 +77,7 @@ class PromiseValue final : public PromiseState {
   std::optional<Stored> value = {};
 };
 
-// Stores one result, or posts the state if that could block here: false.
+// Stores one result. If that could block here, posts the state instead and returns false.
 template <class E>
 bool deliver_result(PromiseState& state, DeferredResults& call, std::size_t index, const E& value) {
   const OutgoingValue<E> outgoing(value);
@@ -177,8 +179,8 @@ class PromiseBase {
 
 }  // namespace detail
 
-// The right to answer one call. Any thread may complete it, before or after the function returned.
-// The first completion decides.
+// Completes one call. Any thread may use it, before or after the function returned. The first
+// completion decides.
 template <class T>
 class Promise : public detail::PromiseBase<T> {
  public:

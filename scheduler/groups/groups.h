@@ -1,9 +1,9 @@
-// The placement groups: the locations of their bundles, and the order in which unplaced groups are
-// served. Order: priority of the job, lost bundles, priority of the group, insertion. A bundle is a
-// slot without an executor; all missing bundles are allocated together or not at all.
+// The placement groups: the locations of their bundles, and the queue of unplaced groups, ordered
+// by priority of the job, lost bundles, priority of the group, and insertion. A bundle is a slot
+// without an executor. All missing bundles of a group are allocated together or not at all.
 // Thread: owner (one core).
-// Not: durability. The owner opens a group to its members once it is in the journal. A removed
-// group keeps bundles that are in use.
+// Not: durability. The owner opens a group to its members when the journal has the group. A removed
+// group keeps a bundle until no slot uses it.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct GroupSettings {
   Duration yield_delay = 5s;
 };
 
-// Why a bundle is not placed: the first rejecting rule of each node, and the effect of the
-// strategy. Of equal bundles, the first is reported.
+// The reasons that a bundle is not placed: the first rule of each node that rejects it. Of bundles
+// with equal requests, only the first is reported.
 struct BundleReasons {
   std::int32_t bundle = 0;
   std::size_t alike = 0;  // further unplaced bundles with the same request
@@ -40,10 +40,11 @@ struct GroupExplanation {
   bool feasible = false;                  // on the present nodes if they were empty
   std::string shortage;                   // one sentence, if not feasible
   std::string missing{};                  // resource that no node has for it; may be empty
-  std::vector<std::int32_t> left_over{};  // bundles that need further nodes, if nodes are the cause
-  std::optional<Reason> held_back{};      // by the quota of its job
+  std::vector<std::int32_t> left_over{};  // bundles that need more nodes than the cluster has
+  std::optional<Reason> held_back{};      // set if the quota of its job holds it back
   bool fits_now = false;                  // all unplaced bundles would be placed
-  std::optional<std::vector<SlotId>> obstacle{};  // blockers, if it is feasible and does not fit
+  std::optional<std::vector<SlotId>>
+      obstacle{};  // blocking slots, if it is feasible but does not fit
   std::set<NodeId> obstacle_nodes{};
   std::set<NodeId> reserved{};      // nodes reserved for it
   std::size_t slots_to_return = 0;  // recalled slots on these nodes
@@ -56,7 +57,7 @@ struct GroupNews {
   Kind kind = Kind::placed;
   // infeasible: the shortage; lost: the reason, if the group yielded its bundles
   std::string text{};
-  bool for_good = false;  // no node that joins can change it
+  bool for_good = false;  // infeasible with any further node
   std::string missing{};  // infeasible: resource that no node has for it; may be empty
 };
 
@@ -68,12 +69,12 @@ class Groups {
     std::int32_t job_priority = 0;
     std::vector<BundleSite> sites;
     std::vector<BundleLocation> locations;
-    std::vector<bool> booked;  // by bundle; false while its node is still expected
+    std::vector<bool> booked;  // by bundle: allocated; false until its node has joined again
     Time waits_since;          // unplaced: start of the wait, set by the following plan
     bool infeasible = false;   // result of the last attempt
     bool lost = false;         // its bundles were placed before: missing ones have precedence
     bool removing = false;     // its members are ending
-    bool forgotten = false;    // and the durable record is removed
+    bool forgotten = false;    // its record is removed from the journal
     std::uint64_t examined_through = 0;  // nothing freed up to this stamp lets it be placed
     // version of the cluster at which it last fitted on empty nodes
     std::uint64_t checked_version = 0;
@@ -91,21 +92,21 @@ class Groups {
   void forget(GroupId id);
   void open(GroupId id) { cluster_.open_group(id); }
 
-  // The node has joined, and its reported slots are allocated. Bundles that a durable record has
-  // there are allocated too, or are lost if their resources are not free.
+  // Allocates the bundles that durable records have on a node that has joined. Its reported slots
+  // are allocated already. A bundle whose resources are not free is lost.
   void restore_on(Node& node, std::vector<GroupNews>& news);
-  // On some node: bundles there without members are freed, to find another node.
+  // Releases bundles without members on nodes where the program cannot start, so that they move.
   void program_cannot_start(ProgramId program, std::vector<GroupNews>& news);
-  // The slots of the node, including bundles, are being released.
+  // Called while the slots of a lost node are released: its bundles are lost.
   void node_lost(NodeId node, std::vector<GroupNews>& news);
-  // A slot in a bundle of the group was released.
+  // Called after the release of a slot in a bundle of the group.
   void slot_gone(GroupId id, std::vector<GroupNews>& news);
 
   // Priorities of jobs with waiting groups, the highest first.
   std::vector<std::int32_t> priorities() const;
   // Places groups of one priority. Returns true if it stopped before all were tried.
   bool place(std::int32_t priority, std::vector<GroupNews>& news);
-  // No more is placed in this plan.
+  // Ends the placement of groups in this plan.
   void rest();
   // Groups that each hold bundles and lack others could wait for each other forever. If a group has
   // waited for `yield_delay` and fits once later ones in the queue release their idle bundles,

@@ -1,6 +1,6 @@
 // Shapes of waiting requests: the properties that decide the possible nodes, stored once for all
-// classes that share them. Each row caches the stamp up to which no freed node fits, and the
-// feasibility of the shape.
+// classes that share them. Each row caches the feasibility of the shape, and the stamp up
+// to which freed nodes were examined and do not fit.
 // Thread: owner (one core).
 #pragma once
 
@@ -34,7 +34,7 @@ struct ShapeRow {
   bool feasible = false;
   NodeId feasible_on{};
 
-  // Requires one node, dead or alive.
+  // True if the shape requires one certain node, dead or alive.
   bool is_pinned() const { return shape.wanted_node && !shape.wanted_softly; }
 };
 
@@ -53,7 +53,7 @@ class RequestShapes {
   void enters_line(ShapeRow& row);
   void leaves_line(ShapeRow& row) { --row.in_lines; }
 
-  // Returns true if any present node could ever serve it. Cached until nodes change.
+  // Returns true if any present node could serve the shape when empty. Cached until nodes change.
   bool feasible(ShapeRow& row) const;
   bool is_known_feasible(const ShapeRow& row) const {
     return row.feasible && row.checked_version == cluster_.version();

@@ -1,5 +1,6 @@
-// Reference to the memory of a tensor that was received in chunks. When the last tensor over that
-// memory is released, the exchange is notified and offers the replica to no further reader.
+// Keeps the memory of a tensor that was received in chunks, and that the exchange offers to further
+// readers. The release of the last tensor over the memory notifies the exchange, which then
+// withdraws the offer.
 // Thread: any. The caller may hold any lock except the lock of the exchange.
 #pragma once
 
@@ -13,8 +14,7 @@
 
 namespace mobula::internal::exchange {
 
-// Forwards notifications until `close()`. Shared by the exchange and the memory that it has handed
-// out.
+// Forwards notifications until `close()`. The exchange and all its RetainedBuffers share it.
 class ReleaseNotifier {
  public:
   explicit ReleaseNotifier(std::function<void(ObjectId, std::uint64_t copy)> notify)
@@ -34,6 +34,7 @@ class ReleaseNotifier {
   std::function<void(ObjectId, std::uint64_t)> notify_ MOBULA_GUARDED_BY(mutex_);
 };
 
+// The owner of the memory. `copy` is the number of the replica that the exchange offers.
 class RetainedBuffer {
  public:
   RetainedBuffer(std::shared_ptr<const void> memory, ObjectId object, std::uint64_t copy,

@@ -1,6 +1,6 @@
-// Memory that two processes of one machine write: a memfd of fixed size, sealed against shrinking
-// and growing, so that no peer can make a mapping fault. Its content is untrusted: it is read once
-// and then checked.
+// Memory that two processes of one machine write: a memfd, sealed against changes of its size, so
+// that no peer can make an access fault. A reader must read each value once and then check it,
+// because the peer may change it at any time.
 // Thread: any.
 #pragma once
 

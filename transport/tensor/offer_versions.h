@@ -1,6 +1,6 @@
-// A page that a holder shares with its readers. Each offer has a word in it: its generation, which
-// changes when the offer ends. A reader of bytes in place checks the word before and after. A
-// reader that was stopped in between thus detects that the bytes may have changed.
+// A page that a holder shares with its readers. Each offer has a word in the page, its generation,
+// which changes when the offer ends. A reader of bytes in place compares the word before and after
+// it reads, and so detects that the bytes may have changed.
 // Thread: the holder's loop; offer_stands() is for any thread.
 #pragma once
 
@@ -38,8 +38,9 @@ class OfferVersions {
   std::deque<std::uint64_t> free_;          // least recently used first
 };
 
-// Reader: returns true if the offer of `mark` is still valid, from a mapping of the ledger. Earlier
-// reads are ordered before this check. Errors: invalid_argument for a slot outside the ledger.
+// For readers: returns true if the offer of `mark` is still valid. `ledger` is a mapping of the
+// page. The caller's earlier reads happen before this check. Errors: invalid_argument for a slot
+// outside the page.
 Result<bool> offer_stands(const ReadMapping& ledger, const OfferVersion& mark);
 
 }  // namespace mobula::internal

@@ -36,11 +36,12 @@ api::Metrics api_metrics(const Config& metrics);
 Space core_space(const api::Space& space);
 inline Mode core_mode(api::Mode mode) { return mode == api::Mode::max ? Mode::max : Mode::min; }
 
-// Bundles in 1/10000 with the names CPU, GPU, and memory in upper or lower case. Bundle 0 may be
-// empty. InvalidRequestError if all bundles are empty.
+// Converts the bundles of a group. Amounts are rounded to 1/10000. The names CPU, GPU, and memory
+// may be in upper or lower case. Throws InvalidRequestError if all bundles are empty.
 GroupShape shape_of_group(const api::PlacementGroupFactory& group);
 api::PlacementGroupFactory group_of_shape(const GroupShape& shape);
 
+// Throws InvalidRequestError for a field that breaks a rule.
 [[noreturn]] void refuse_tune(const std::string& field, const std::string& rule);
 
 }  // namespace mobula::internal::tune

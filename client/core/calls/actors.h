@@ -1,4 +1,5 @@
-// Actors in their owners and their callers: creation, restarts, the end, and the order of calls.
+// The actors that this process owns or calls: their creation, restarts, and end, and the order of
+// calls.
 // Thread: owner (one ClientCore).
 // Not: placement and restarts themselves (head); task rows; the streams, which CallStreams owns.
 #pragma once
@@ -25,20 +26,20 @@ struct ActorRow {
   bool owned = false;
   bool detached = false;
   bool requested = false;             // CreateActor was sent
-  std::uint64_t requested_after = 0;  // count of releases sent before CreateActor
+  std::uint64_t requested_after = 0;  // value of releases_sent_ when CreateActor was sent
   bool watched = false;
   bool fail_if_infeasible = false;
   std::size_t missing = 0;  // count of constructor arguments that are not ready
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
-  ObjectId handle;                  // handle_id(actor), cached because of its cost
+  ObjectId handle;                  // handle_id(actor), cached because its computation is slow
   ProcessId executor;               // executor of the open stream
   ActorQueue queue;                 // unsent calls
   std::int64_t calls = 0;           // count of unfinished calls
   std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
   std::int32_t max_task_retries = 0;
-  bool out_of_order = false;  // calls whose arguments are awaited do not delay later ones
+  bool out_of_order = false;  // calls that lack arguments do not delay later ones
   // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
   // reported the actor of another process.
   std::optional<std::int32_t> max_pending_calls;
@@ -51,15 +52,15 @@ struct ActorRow {
 
 class Actors {
  public:
-  // Effects on the tasks and the slots of this process.
+  // The tasks and the slots of this process, as far as actors change them.
   class Port {
    public:
     virtual void count_pending_bytes(std::int64_t change) = 0;
 
     virtual TaskRow& task_row(TaskId task) = 0;
-    // True: the task waits for an argument again.
+    // Returns true if the task lacks an argument again; it then waits outside the queue.
     virtual bool waits_again(TaskId task) = 0;
-    // True: an argument is an error, with which the task failed.
+    // Returns true if an argument is an error. The task has then failed with that error.
     virtual bool fail_on_argument_errors(TaskId task) = 0;
     virtual void push(TaskId task, StreamRow& stream, ProcessId executor) = 0;
     virtual void requeue(TaskId task) = 0;
@@ -80,16 +81,16 @@ class Actors {
   void on(const SubmitActor& event);
   void on(const KillActor& event);
   void on(const QueryHead& event);
-  // This process got its first handle on the actor of another process.
+  // Handles the first handle of this process on an actor of another process.
   void watch(ActorId actor);
-  // No handle is left in this process; for the owner, no handle is left in any process.
+  // Handles the release of the last handle in this process, or for the owner in all processes.
   void forget(ActorId actor);
 
   // ---- calls ------------------------------------------------------------------------------------
-  // Appends a new call, which pins the handle. `start_calls` follows.
+  // Appends a new call, which pins the handle. The caller then calls `start_calls`.
   const ActorRow& add_call(ActorId actor, TaskId task, const CallForm& form);
   void start_calls(ActorId actor);
-  // A finished call runs again. `requeue` follows.
+  // Counts a finished call that runs again. The caller then calls `requeue`.
   void count_call(ActorId actor);
   // Inserts a call that was sent or finished before, in submission order.
   void requeue(ActorId actor, TaskId task);
@@ -97,24 +98,24 @@ class Actors {
   TaskQueue take_calls(ActorId actor);
   // Sends the calls that may leave now.
   void advance(ActorId actor);
-  // A call is finished.
+  // Counts a finished call.
   void call_over(ActorId actor);
 
   // ---- arguments, streams, and the head ---------------------------------------------------------
   void argument_ready(ObjectId object);
   bool awaits(ObjectId object) const { return waiting_.contains(object); }
-  // A call on the stream left it.
+  // Ends the wait for calls that the executor returns if the last of them has left the stream.
   void end_wait_for_returns(ProcessId executor);
-  // The executor is dead. Calls in flight got no reply.
+  // Handles the death of the executor, which replied to none of the calls in flight.
   void conclude(StreamRow& stream, const EndCause& cause);
   void on(const FindActorReply& message);
   void on(const ActorChanged& message);
   void on(const DemandInfeasible& message);
   // Sends all state that a new head lacks.
   void restate();
-  // The job ended, and its actors with it.
+  // Ends all actors, because the job ended.
   void end_all(const EndCause& cause);
-  // The process exits as planned: the job owns its actors from now on.
+  // Gives the actors to the job, because this process exits as planned.
   void entrust();
 
   // ---- queries ----------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ class Actors {
   CallArguments arguments_;
   Port& port_;
   Rows rows_;
-  Table<ObjectId, std::vector<ActorId>> waiting_;  // object -> constructors that lack it
+  Table<ObjectId, std::vector<ActorId>> waiting_;  // by object: actors whose constructors lack it
   FifoCache<ActorId, EndActor> endings_;           // EndActor messages whose death report is due
   FifoCache<std::uint64_t, Find> finds_;           // pending requests, by number
   FifoCache<ActorId, std::uint64_t> released_;     // number of the latest release of each actor

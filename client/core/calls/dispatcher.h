@@ -1,5 +1,5 @@
-// Queues of demand classes, the slots that serve them, and the way of a queued task to an executor.
-// Reports demand to the head and returns slots that are idle or recalled.
+// Queues the tasks of each demand class, and sends them to the executors of the slots that serve
+// the class. Reports demand to the head, and returns slots that are idle or recalled.
 // Thread: owner (one ClientCore).
 // Not: the choice of nodes (head); task rows; streams, which CallStreams owns.
 #pragma once
@@ -23,7 +23,7 @@ namespace mobula::internal::client {
 
 class Dispatcher {
  public:
-  // Effects on the tasks of this process and their results.
+  // The tasks of this process and their results, as far as the dispatcher reads or changes them.
   class Port {
    public:
     struct ResultCounts {
@@ -35,16 +35,17 @@ class Dispatcher {
     virtual TaskRow& task_row(TaskId task) = 0;
     virtual const TaskRow* find_task(TaskId task) const = 0;
     virtual const ObjectRow* object_row(ObjectId object) const = 0;
-    // True: the task waits for an argument again.
+    // Returns true if the task lacks an argument again; it then waits outside the queue.
     virtual bool waits_again(TaskId task) = 0;
-    // True: an argument is an error, with which the task failed.
+    // Returns true if an argument is an error. The task has then failed with that error.
     virtual bool fail_on_argument_errors(TaskId task) = 0;
     virtual void push(TaskId task, StreamRow& stream, ProcessId executor) = 0;
     virtual void finish_with_error(TaskId task, ErrorRecord error) = 0;
     // True if the running Tick queues tasks whose backoff is over.
     virtual bool retries_due() const = 0;
 
-    // A compact task has no rows. Counts of the result if its row has no other state.
+    // A compact task has no rows, so the queue stores the counts of its result. Returns nullopt if
+    // the row of the result has further state.
     virtual std::optional<ResultCounts> plain_result(ObjectId result) const = 0;
     virtual void erase_rows(TaskId task, ObjectId result) = 0;
     virtual void add_rows(CompactQueue::Expanded task) = 0;
@@ -59,33 +60,34 @@ class Dispatcher {
       : step_(step), streams_(streams), port_(port) {}
 
   // ---- tasks ------------------------------------------------------------------------------------
-  // A new task of this class. `spec` has only an id if the class is known.
+  // Counts a new task of the class. If the class is known, `spec` needs only the id.
   void add_task(DemandClass spec, bool fail_if_infeasible);
-  // The task is erased.
+  // Counts down when a task of the class is erased.
   void remove_task(ClassId demand_class);
-  // The task is ready. If many tasks precede it, its rows are erased.
+  // Queues a ready task. If many tasks precede it, the dispatcher erases its rows (compact task).
   void join(TaskId task, const TaskRow& row);
   // True if a new task of the class is far from its turn.
   bool is_far(ClassId demand_class) const;
-  // A new task is ready and far from its turn. Its row fits CompactQueue and is not stored.
+  // Queues a new, ready task that is far from its turn, as a compact task without rows.
   void join_far(TaskId task, const TaskRow& row);
-  // A sent task runs again before those that never ran.
+  // Queues a task that was sent before, in front of tasks that were never sent.
   void requeue(TaskId task, ClassId demand_class);
-  // A queued task is cancelled.
+  // Removes a cancelled task from the queue.
   void leave(TaskId task, ClassId demand_class);
-  // A task of the class has run for this time.
+  // Updates the mean run time of the class with one run.
   void measure(ClassId demand_class, Duration run_time);
-  // Give the compact tasks concerned their rows.
+  // Add the rows of the compact tasks that `parent` submitted, or of the one with this result.
   void expand_children(TaskId parent);
   void expand_result(ObjectId result);
 
   // ---- streams ----------------------------------------------------------------------------------
   void call_left(const StreamRow& stream, ClassId demand_class);
-  // The slot may serve, or be returned.
+  // Marks the slot's class, because the slot may now serve a task or be returned.
   void slot_changed(SlotId slot);
   bool holds_results(const StreamRow& stream) const;
   void set_holds_results(const StreamRow& stream, bool on);
-  // Returns the slot of an executor that cannot be reached. False: it serves another executor.
+  // Returns the slot of an unreachable executor to the head. Returns false if the slot serves
+  // another executor by now.
   bool give_up(const StreamRow& stream, const std::string& reason);
 
   // ---- the head ---------------------------------------------------------------------------------
@@ -106,7 +108,7 @@ class Dispatcher {
   void tick();
   // An event may change slots and queues of a class many times, but the class is dispatched once.
   void dispatch_changed();
-  // Afterwards `next_deadline` is exact.
+  // Updates the deadlines of changed classes, so that `next_deadline` is exact.
   void settle();
 
   // ---- queries ----------------------------------------------------------------------------------

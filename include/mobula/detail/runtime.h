@@ -43,7 +43,7 @@ struct FunctionKey {
 // the call returns, and holds the object until the callee no longer needs it.
 struct Argument {
   const Outgoing* value = nullptr;
-  RawId object = {};
+  RawId object = {};  // only if `value` is null
 };
 
 struct TaskSubmission {
@@ -78,9 +78,9 @@ struct ActorCall {
   bool streaming = false;         // untyped calls: as in TaskSubmission
 };
 
-// The step from one position of a stream to the next. Each id carries one count.
+// The item at a position of a stream, and the next position. Each id carries one count of a ref.
 struct NextItem {
-  bool ended = false;  // no ids
+  bool ended = false;  // the stream has no further item; both ids are empty
   RawId item = {};
   RawId next = {};
 };
@@ -130,13 +130,13 @@ class MOBULA_API Runtime {
   // Returns when `num_returns` objects are ready, or at the deadline, with one flag per object.
   virtual Answer<std::vector<bool>> wait(std::span<const RawId> objects, std::size_t num_returns,
                                          const Deadline& deadline, bool fetch_local) = 0;
-  // Waits until the position of a stream has an item, or is the end. Returns the error that ended
-  // the stream. Fails at the deadline (get_timeout).
+  // Waits until the position of a stream has an item or is the end. Fails with the error that ended
+  // the stream, or at the deadline (get_timeout).
   virtual Answer<NextItem> next_item(RawId position, const Deadline& deadline);
   virtual Done cancel(RawId object, bool force, bool recursive) = 0;
   virtual Done kill(RawId actor, bool no_restart) = 0;
 
-  // Counts the refs and handles of this process. Cheap.
+  // Add and remove one count of a ref or handle of this process. Both are cheap.
   virtual void retain(ContainedRef ref) noexcept = 0;
   virtual void release(ContainedRef ref) noexcept = 0;
 
@@ -170,9 +170,9 @@ class MOBULA_API Runtime {
   virtual Done wait_tensor_freed(const Tensor& tensor, const Deadline& deadline) = 0;
   // Returns the collective groups of this process, or null if it can have none.
   virtual std::shared_ptr<CollectiveGroups> collectives() { return nullptr; }
-  // Returns the reports of ready objects, or null if the runtime has none.
+  // Returns the source of reports about ready objects, or null if the runtime does not report.
   virtual std::shared_ptr<CompletionSource> completion_source() { return nullptr; }
-  // Logs the bytes that this process moved in an operation of a group.
+  // Logs the bytes that this process moved in an operation of a collective group.
   virtual void note_of_group(internal::transfer::TransferRecord&&) {}
   // Reads the values of the first objects, as many as fit into the node's store together, at least
   // one. Returns their number.
@@ -190,7 +190,7 @@ MOBULA_API std::shared_ptr<Runtime> runtime();
 // Reports whether this process was forked from a process with a runtime and has not called exec
 // since.
 MOBULA_API bool in_forked_child();
-// Throws NotInitializedError in such a process.
+// Throws NotInitializedError if in_forked_child().
 MOBULA_API void refuse_forked_child();
 // Installs a runtime; null removes it. Remaining refs then belong to no runtime.
 MOBULA_API void install_runtime(std::shared_ptr<Runtime> runtime);

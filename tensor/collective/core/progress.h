@@ -1,5 +1,5 @@
-// Progress of one member through its plan: the bytes that it may send and receive now. Copies and
-// reductions run inside this class. The owner moves bytes and reports their number.
+// Progress of one member through its plan: returns the bytes that it may send and receive now. The
+// owner moves them and reports their number. Copies and reductions run inside this class.
 // Thread: owner (pure).
 #pragma once
 
@@ -28,12 +28,13 @@ class Progress {
            Memory memory);
 
   bool done() const { return left_ == 0; }
-  // Empty if nothing can be sent to, or received from, that rank now.
+  // Return the bytes to send to that rank, and the memory to receive from it. Empty if the next
+  // step with that rank must wait.
   std::span<const std::byte> to_send(std::uint32_t peer);
   std::span<std::byte> to_receive(std::uint32_t peer);
   void sent(std::uint32_t peer, std::size_t bytes);
   void received(std::uint32_t peer, std::size_t bytes);
-  // True if bytes to or from that rank are outstanding.
+  // Returns true if bytes to or from that rank are outstanding.
   bool waits_for(std::uint32_t peer) const;
 
  private:
@@ -58,7 +59,7 @@ class Progress {
   std::vector<Line> sends_;         // by rank
   std::vector<Line> receives_;      // by rank
   std::vector<std::uint32_t> own_;  // local steps, in order
-  std::size_t own_next_ = 0;        // all local steps before it are complete
+  std::size_t own_next_ = 0;        // index of the first local step that may be incomplete
   std::vector<bool> done_;
   std::vector<std::uint32_t> checked_;  // by step: number of its predecessors known to be complete
   std::size_t left_ = 0;

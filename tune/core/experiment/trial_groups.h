@@ -21,7 +21,7 @@ struct TrialGroup {
   GroupShape shape = {};
   Stage stage = Stage::requested;
   bool lost = false;  // a node of the group died, so the group ends with its trial
-  // The trial that runs, or the only one that may use the group.
+  // The trial that uses the group, or the only one that may use it; nullopt: any trial may.
   std::optional<TrialNumber> trial = {};
 
   template <class Self, class Archive>
@@ -37,7 +37,7 @@ class TrialGroups {
     groups_.emplace(number, TrialGroup{.shape = std::move(shape), .trial = trial});
     return number;
   }
-  // nullptr for a removed group.
+  // Returns nullptr for a removed group.
   TrialGroup* find(GroupNumber number) {
     const auto found = groups_.find(number);
     return found == groups_.end() ? nullptr : &found->second;
@@ -54,7 +54,7 @@ class TrialGroups {
   std::size_t in_use() const {
     return count(TrialGroup::Stage::busy) + count(TrialGroup::Stage::draining);
   }
-  // The first group in this stage that any trial may use.
+  // Return the first and the last group in this stage that any trial may use.
   std::optional<GroupNumber> first_common(TrialGroup::Stage stage) const {
     for (const auto& [group, row] : groups_)
       if (row.stage == stage && !row.trial) return group;

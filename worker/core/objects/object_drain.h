@@ -1,8 +1,8 @@
 // Copies objects off drained nodes to nodes that stay.
-// A result that a drained node stores for its home moves to the home. An object whose home is
-// drained moves to the nodes that hold it, which the head names after the end of the home. These
-// pulls have no reader. A few run at a time. A failed pull is retried twice; after that, readers
-// pull on demand.
+// A result that a drained node stores for another home moves to that home. An object whose home is
+// drained moves to the nodes that hold it; the head names them when the home has ended. No reader
+// waits for these pulls, so only a few run at a time. A pull that failed three times is left to the
+// readers.
 // Thread: owner (Objects). Units: bytes.
 #pragma once
 
@@ -36,17 +36,18 @@ class ObjectDrain {
   void forget();
   // Queues the object if its bytes may be lost with drained nodes.
   void check(ObjectId object);
-  // At home: bytes that are here, or on nodes that stay, need no other copy.
+  // At the object's home: releases the results that drained nodes store for it if this node, or one
+  // that stays, has the bytes.
   void release_kept_results(ObjectId object);
-  // End of each step: begins further pulls.
+  // Begins further pulls. Called at the end of each step.
   void advance();
 
   bool is_drained(NodeId node) const { return drained_.contains(node); }
   // True if the bytes may be lost with drained nodes, and this node must pull them.
   bool must_save(ObjectId object) const;
   bool is_saving(ObjectId object) const { return saving_.contains(object); }
-  // While this node is drained: objects here that other nodes hold, or that are stored for other
-  // nodes, without a known replica on a node that stays. Empty if all other nodes are drained, too.
+  // While this node is drained: counts the objects here that a node that stays holds, or is the
+  // home of, if no such node has a replica. Returns zeros if all other nodes are drained, too.
   Left left_to_others() const;
 
  private:

@@ -25,7 +25,8 @@ struct GpSettings {
 
 class GpSearch final : public SearchAlgorithm {
  public:
-  // The model has the best and the latest trials, at most this number, because its cost is cubic.
+  // The model uses at most this number of trials, the best and the latest, because its cost is
+  // cubic.
   static constexpr std::size_t max_model_trials = 400;
 
   static Result<std::unique_ptr<GpSearch>> make(const GpSettings& settings,
@@ -64,7 +65,7 @@ class GpSearch final : public SearchAlgorithm {
     return results_.size() < static_cast<std::size_t>(settings_.n_startup_trials);
   }
   Point random_point(NumpyRandom& random) const;
-  // The same point with the coordinates that the values of its parameters have.
+  // Returns the point whose parameters have values: coordinates of discrete ones are rounded.
   Point rounded(Point point) const;
   double value_at(const Point& point, std::size_t parameter) const;
   std::vector<TrialPoint> model_trials() const;
@@ -72,7 +73,7 @@ class GpSearch final : public SearchAlgorithm {
   // Fits process number raw_parameters.size(), and appends its hyper-parameters.
   ArdProcess fit_process(const std::vector<TrialPoint>& trials, const std::vector<double>& values,
                          std::vector<ArdProcess::RawParameters>& raw_parameters) const;
-  // The front, the reference point, and the starts of the maximization.
+  // Adds the Pareto front, the reference point, and the starts of the maximization to the model.
   void add_front(Model& model, const std::vector<TrialPoint>& trials,
                  const std::vector<ObjectivePoint>& scores) const;
   double acquisition(const Model& model, const Point& point) const;
@@ -82,7 +83,7 @@ class GpSearch final : public SearchAlgorithm {
   const Dimension& dimension(std::size_t parameter) const {
     return space_.parameters()[sorted_[parameter]].dimension;
   }
-  // The coordinates of a parameter with few values; empty: continuous.
+  // Returns the coordinates of a parameter with few values; empty for a continuous one.
   std::vector<double> grid_of(std::size_t parameter) const;
 
   GpSettings settings_;

@@ -18,14 +18,14 @@ class SobolSequence {
   static constexpr std::size_t bits = 30;
 
   explicit SobolSequence(std::size_t dimensions);
-  // Random linear matrix scrambling with a digital shift (Matoušek, 1998), as in SciPy. Call it
-  // once, before the first point.
+  // Scrambles with random linear matrices and a digital shift (Matoušek, 1998), as SciPy does. Must
+  // be called at most once, before the first point.
   void scramble(NumpyRandom& random);
-  // Matrices and shifts by dimension. Row `digit` of a matrix has a unit diagonal and nothing above
-  // it; digit 0 is the highest bit.
+  // Scrambles with the given matrices and shifts, one of each per dimension. A matrix is lower
+  // triangular with ones on its diagonal. Its row 0 belongs to the highest bit.
   using MatrixRows = std::array<std::uint32_t, 30>;
   void scramble(const std::vector<MatrixRows>& matrices, std::vector<std::uint32_t> shifts);
-  // Coordinates in [0, 1); `index` is below 2^30.
+  // Returns the coordinates of a point, each in [0, 1). `index` is below 2^30.
   std::vector<double> point(std::uint32_t index) const;
 
  private:
