@@ -5,16 +5,22 @@
 
 const $ = (id) => document.getElementById(id);
 
+// Characters that change the direction of the text around them or have no width, controls that are
+// no blanks, and parts of broken characters. A name with them could be shown as another name.
+const invisible = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\p{Surrogate}/gu;
+// The text with escapes in place of these characters.
+const visible = (text) => (typeof text === "string" ? text.replace(invisible, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`) : text);
+
 // Creates an element. `props` are attributes; `text` is its text, and functions are listeners.
 function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name === "text") node.textContent = value;
+    if (name === "text") node.textContent = visible(value);
     else if (typeof value === "function") node.addEventListener(name, value);
-    else node.setAttribute(name, value === true ? "" : value);
+    else node.setAttribute(name, value === true ? "" : name === "title" ? visible(value) : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined).map(visible));
   return node;
 }
 
@@ -108,6 +114,8 @@ async function api(path) {
   return json;
 }
 
+// A word of a path. Half of a character cannot be encoded.
+const in_path = (word) => encodeURIComponent(String(word).replace(/\p{Surrogate}/gu, "\ufffd"));
 const with_query = (path, values) => `${path}?${new URLSearchParams(values)}`;
 
 // Documents that views show. `period` in seconds is for those that the head's number of changes does
@@ -296,7 +304,7 @@ function show_tip(event, text) {
     return;
   }
   if (!tip) document.body.append((tip = el("div", { id: "tip" })));
-  tip.textContent = text;
+  tip.textContent = visible(text);
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - box.width - 8)}px`;
   tip.style.top = `${Math.min(event.clientY + 16, window.innerHeight - box.height - 8)}px`;
@@ -305,6 +313,9 @@ function show_tip(event, text) {
 // ---- tables -------------------------------------------------------------------------------------
 
 const page_rows = 200;
+
+// A cell shows the beginning of a long text. Details show the whole.
+const shortened = (text) => (typeof text === "string" && text.length > 300 ? `${text.slice(0, 300)}…` : text);
 
 // A table whose rows keep their elements between refreshes, so that focus and clicks survive.
 // Columns: {name, get(row) -> value to sort and filter by, cell(row) -> node, cls}.
@@ -393,8 +404,8 @@ class Table {
       if (drawn[index] === mark && node.children[index]) return;
       drawn[index] = mark;
       const cell = node.children[index] ?? node.appendChild(el("td", { class: column.cls }));
-      if (column.cell) cell.replaceChildren(column.cell(row) ?? "");
-      else cell.textContent = value ?? "";
+      if (column.cell) cell.replaceChildren(visible(column.cell(row) ?? ""));
+      else cell.textContent = visible(shortened(value ?? ""));
     });
   }
 }
@@ -454,7 +465,7 @@ function open_item(title, item, { explain, logs, job } = {}) {
   const number = open_drawer(title, actions, why, facts(item));
   if (!explain) return;
   why.replaceChildren(el("p", { class: "hint", text: "Asking why…" }));
-  api(`explain/${encodeURIComponent(explain)}`).then(
+  api(`explain/${in_path(explain)}`).then(
     (answer) => number === chosen && why.replaceChildren(...explanation(answer)),
     (error) => number === chosen && why.replaceChildren(el("div", { class: "why", text: error.message })));
 }
@@ -517,7 +528,7 @@ function card(title, href, series, top) {
     node,
     set(number, small, below, bad) {
       value.replaceChildren(number, small ? el("small", { text: ` ${small}` }) : "");
-      sub.replaceChildren(below ?? "", bad ? el("span", { class: "bad", text: `${below ? ", " : ""}${bad}` }) : "");
+      sub.replaceChildren(visible(below ?? ""), bad ? el("span", { class: "bad", text: `${below ? ", " : ""}${bad}` }) : "");
       sparkline(canvas, series, typeof top === "function" ? top() : top);
     },
   };
@@ -986,7 +997,7 @@ function draw_stream(canvas, rows, now) {
       paint.fillStyle = soft;
       paint.fillRect(0, y, width, lane_px);
       paint.fillStyle = text;
-      paint.fillText(row.title, 12, y + lane_px / 2);
+      paint.fillText(visible(row.title), 12, y + lane_px / 2);
       return;
     }
     paint.fillStyle = dim;
@@ -1004,7 +1015,7 @@ function draw_stream(canvas, rows, now) {
         paint.rect(begin, y, w, lane_px);
         paint.clip();
         paint.fillStyle = "#fff";
-        paint.fillText(span.name, begin + 4, y + lane_px / 2 + 0.5);
+        paint.fillText(visible(span.name), begin + 4, y + lane_px / 2 + 0.5);
         paint.restore();
       }
       hits.push({ x: begin, w, y, span });
@@ -1182,7 +1193,7 @@ views.experiment = {
   sources: ["experiment"],
   open: (params) => {
     delete documents.experiment;
-    sources.experiment = { path: `experiments/${encodeURIComponent(params.get("name") ?? "")}`, period: 2 };
+    sources.experiment = { path: `experiments/${in_path(params.get("name") ?? "")}`, period: 2 };
   },
   make: (params) => {
     const figures = el("div", { class: "figures" });
@@ -1240,9 +1251,9 @@ views.experiment = {
       ],
       update: () => {
         const now = documents.experiment;
-        title.textContent = `${now.metric || "metric"} by trial`;
+        title.textContent = visible(`${now.metric || "metric"} by trial`);
         waits.hidden = !now.waiting;
-        waits.textContent = now.waiting ? `The next trial waits: ${now.waiting}` : "";
+        waits.textContent = now.waiting ? visible(`The next trial waits: ${now.waiting}`) : "";
         figures.replaceChildren(
           fact_of("State", badge(now.state)), fact_of("Trials", trial_progress(now)), fact_of("Now", trial_counts(now) || "–"),
           fact_of(now.mode === "max" ? "Largest value" : "Least value", el("b", { class: "best", text: figure(now.best?.value) })),
@@ -1262,6 +1273,8 @@ views.experiment = {
 
 const log_tail = 64 * 1024;
 const log_lines = 5000;
+// A line as a terminal shows it in the end, without colors.
+const printed = (line) => line.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r$/, "").replace(/^.*\r/, "");
 
 views.logs = {
   title: "Logs",
@@ -1286,7 +1299,7 @@ views.logs = {
         matches = (line) => line.includes(grep.value);
       }
       const at_end = text.scrollTop + text.clientHeight >= text.scrollHeight - 40;
-      text.textContent = (rest ? [...lines, rest] : lines).filter(matches).join("\n");
+      text.textContent = visible((rest ? [...lines, rest] : lines).map(printed).filter(matches).join("\n"));
       if (at_end || from === null) text.scrollTop = text.scrollHeight;
     };
     grep.addEventListener("input", show);
@@ -1327,7 +1340,7 @@ views.logs = {
           wanted.log = first.log;
           wanted.node = first.node_id ?? "";
         }
-        name.textContent = wanted.job ? `output of job ${brief(wanted.job)}` : wanted.log;
+        name.textContent = visible(wanted.job ? `output of job ${brief(wanted.job)}` : wanted.log);
         list.replaceChildren(...rows.slice(0, 500).map((row) => el("a", {
           class: "log", href: `#/logs?${new URLSearchParams({ node: row.node_id ?? "", log: row.log, of: wanted.of })}`, "data-testid": "log",
           "aria-current": !wanted.job && row.log === wanted.log && (row.node_id ?? "") === wanted.node ? "true" : undefined,
@@ -1340,7 +1353,7 @@ views.logs = {
           await read();
         } catch (error) {
           if (!(error instanceof HttpError) || error.status === 401) throw error;
-          if (from === null) text.textContent = error.message;
+          if (from === null) text.textContent = visible(error.message);
         } finally {
           busy = false;
           text.dataset.read = "true";
@@ -1403,7 +1416,7 @@ async function draw() {
   const current = view;
   if (!current || !are_there(views[current.name].first ?? current.sources)) return;
   current.content.hidden = false;
-  current.note.textContent = current.made.note ? current.made.note() : "";
+  current.note.textContent = visible(current.made.note ? current.made.note() : "");
   const warnings = [...new Set(current.sources.flatMap((name) => documents[name]?.warnings ?? []))];
   current.warnings.hidden = warnings.length === 0;
   current.warnings.replaceChildren(...warnings.slice(0, 5).map((text) => el("li", { text })));
@@ -1416,7 +1429,7 @@ async function draw() {
 function draw_top() {
   const status = documents.status;
   if (!status) return;
-  $("cluster").textContent = `${status.cluster_name} · ${status.version}`;
+  $("cluster").textContent = visible(`${status.cluster_name} · ${status.version}`);
   $("state").textContent = status.state;
   $("state").className = `badge ${tone(status.state)}`;
   const waiting = sum((status.waiting ?? []).map((each) => each.count));
@@ -1446,7 +1459,7 @@ function kick() {
 function sign_out(reason, ask = true) {
   signed_in = !ask;
   $("signin").hidden = !ask;
-  $("signin-reason").textContent = reason;
+  $("signin-reason").textContent = visible(reason);
   if (ask) $("token").focus();
   else kick();
 }
@@ -1460,7 +1473,7 @@ let banner_timer = 0;
 function banner(text, good = false) {
   clearTimeout(banner_timer);
   $("banner").hidden = !text;
-  $("banner").textContent = text;
+  $("banner").textContent = visible(text);
   $("banner").className = good ? "good" : "";
   document.body.classList.toggle("stale", !!text && !good);
   if (good) banner_timer = setTimeout(() => banner(""), 5000);
@@ -1491,6 +1504,9 @@ function failed(error) {
   return 1000;
 }
 
+// Waits until the browser has painted. A hidden page never paints.
+const painted = () => Promise.race([pause_for(100), new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))]);
+
 const is_watching = () => signed_in && !paused && !document.hidden;
 
 // Follows the head's number of changes with a request that it answers when the number moves.
@@ -1514,6 +1530,11 @@ async function follow_changes() {
   }
 }
 
+async function load_status() {
+  await load("status");
+  draw_top();
+}
+
 // Refreshes the documents of the open view, at most once a second.
 async function refresh() {
   for (;;) {
@@ -1523,12 +1544,14 @@ async function refresh() {
       const is_first = !are_there(current.sources);
       try {
         const due = [...new Set(["status", ...current.sources])].filter(is_due);
-        await Promise.all(due.map(async (name) => {
-          await load(name);
-          if (name !== "status") return;
-          draw_top();
-          if (is_first && current === view) await draw();
-        }));
+        if (is_first && views[current.name].first && due.includes("status")) {
+          // The first picture waits for no larger document: neither for the head to answer it, nor
+          // for the browser to parse it.
+          await load_status();
+          if (current === view) await draw();
+          await painted();
+        }
+        await Promise.all(due.map((name) => (name !== "status" ? load(name) : is_due(name) ? load_status() : null)));
         if (current.name === "overview") await load_histories();
         if (current === view && (due.length > 0 || current.made.live)) await draw();
       } catch (error) {

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest
 import urllib.error
+import urllib.parse
 import urllib.request
 
 try:
@@ -37,6 +38,47 @@ NOTE_VIOLATIONS = """
   window.violations = [];
   document.addEventListener('securitypolicyviolation',
                             (event) => window.violations.push(event.violatedDirective + ' ' + event.blockedURI));
+"""
+
+# Notes the requests before the first picture.
+NOTE_REQUESTS = """
+  const asked = [];
+  const fetch_document = window.fetch;
+  window.fetch = (...words) => { asked.push(String(words[0]).split("?")[0]); return fetch_document(...words); };
+  const watch = new MutationObserver(() => {
+    const content = document.querySelector("[data-testid='content']");
+    if (!content || content.hidden) return;
+    watch.disconnect();
+    window.before = [...asked];
+  });
+  watch.observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden"] });
+"""
+# Appends hostile text to every text of every document that the page fetches, also to names of resources and labels.
+MAKE_HOSTILE = r"""
+  const markup = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>";
+  const tail = markup + "\u202egpj.exe\u200b\u0000\u001b[31m\ud800";
+  const fetch_document = window.fetch;
+  const own = ["apiVersion", "kind", "next", "epoch_id"];
+  let long_texts = 0;
+  const hostile = (value, key) => {
+    if (typeof value === "string") {
+      const is_long = /^(name|host|text|reason|class_name|config|error|log)$/.test(key) && ++long_texts < 20;
+      return value + tail + (is_long ? "W".repeat(10240) : "");
+    }
+    if (Array.isArray(value)) return value.map((each) => hostile(each, key));
+    if (value === null || typeof value !== "object") return value;
+    const named = key === "resources" || key === "labels";
+    return Object.fromEntries(Object.entries(value).map(([name, each]) =>
+      [named ? name + tail : name, own.includes(name) ? each : hostile(each, name)]));
+  };
+  window.fetch = async (...words) => {
+    const answer = await fetch_document(...words);
+    const text = await answer.text();
+    const path = String(words[0]);
+    if (!answer.ok || /changes|history/.test(path)) return new Response(text, { status: answer.status });
+    long_texts = 0;
+    return new Response(JSON.stringify(hostile(JSON.parse(text), "")), { status: answer.status });
+  };
 """
 
 
@@ -189,6 +231,14 @@ class Page(InABrowser):
         self.assertNotIn("cores", self.text_of("card-cpu-in-use"))
         self.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
         self.holds("card-cpu-in-use", "cores")
+
+    def test_first_picture_precedes_larger_requests(self):
+        """Neither the head nor the browser works on a list of a large cluster before the first picture."""
+        self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_REQUESTS})
+        self.sign_in()
+        self.holds("card-cpu-in-use", "cores")
+        asked = self.browser.execute_script("return window.before")
+        self.assertEqual(sorted(asked), ["/api/v1/changes", "/api/v1/status"])
 
     def test_views_show_the_cluster(self):
         self.sign_in()
@@ -352,6 +402,49 @@ class Page(InABrowser):
         self.visit("events")
         cluster.mobula("token", "create", "--role", "observer", "--name", "seen-on-the-page", check=True)
         self.holds("content", "TOKEN_CREATED")
+
+
+class HostileTexts(InABrowser):
+    """Every text of every document has markup, scripts, controls, and half characters, and some have 10 KB."""
+
+    def setUp(self):
+        super().setUp()
+        self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": MAKE_HOSTILE})
+        self.network_may_fail = True  # requests for hostile ids
+
+    def check(self, name):
+        self.holds(name, HOSTILE + SCRIPT + "\\u202egpj.exe\\u200b\\u0000")
+        self.assertNotRegex(self.text_of(name), "[\u202e\u200b\u0000]")
+        self.assertEqual(self.browser.find_elements(By.CSS_SELECTOR, "main img, main script, aside img, aside script"), [])
+        self.assertNotEqual(self.browser.title, "owned")
+        self.assertLessEqual(*self.browser.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"), "the page is wider than its window")
+
+    def test_views_show_hostile_texts_as_text(self):
+        self.sign_in()
+        agent = next(each for each in Documents().get("/api/v1/logs")["items"] if each["log"] == "agent")
+        log = urllib.parse.urlencode({"node": agent["node_id"], "log": "agent"})
+        paths = {**{view: view for view in VIEWS}, "logs": "logs?" + log, "experiment": "experiment?name=dropout"}
+        for view, path in paths.items():
+            with self.subTest(view):
+                self.browser.execute_script("location.hash = '#/' + arguments[0]", path)
+                self.one(f"view-{view}")
+                if view == "stream":  # its names are drawn; the legend has them too
+                    self.one("content")
+                self.check("content")
+                if view == "logs":
+                    self.holds("log-text", HOSTILE)
+                self.picture(f"hostile-{view}")
+                if view not in ("stream", "logs", "gpus", "experiments"):
+                    self.browser.execute_script("document.querySelector('tbody tr[tabindex]').click()")
+                    self.one("drawer")
+                    if view != "tasks":  # its calls are fetched by the name
+                        self.check("drawer")
+        self.browser.execute_script("location.hash = '#/gpus'")
+        self.one("view-gpus")
+        self.one("content")
+        self.browser.execute_script("document.querySelector('[data-testid=gpu]').click()")
+        self.check("drawer")
 
 
 class Documents(unittest.TestCase):
