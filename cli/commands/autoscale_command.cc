@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "base/json_writer.h"
 #include "cli/exit_code.h"
@@ -22,6 +23,9 @@ namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr Duration order_timeout = 30s;
+constexpr Duration order_interval = 100ms;  // between two queries of the executed orders
 
 Result<fleet::AutoscalerOptions> options_of(const std::string& file) {
   auto types = fleet::read_node_types(file);
@@ -67,6 +71,23 @@ std::string types_text(const Json& document) {
   return text;
 }
 
+// Waits until the autoscaler has executed the order with this number. Later launches follow it.
+Result<void> await_order(HeadQuery& query, const CommandLine& line, std::uint64_t number) {
+  const Time until = monotonic_now() + order_timeout;
+  for (;;) {
+    const auto document = query.request("fleet");
+    if (!document) return document.error();
+    if (document->value("orders_done", std::uint64_t{0}) >= number) return {};
+    if (monotonic_now() >= until) {
+      return failure(ErrorCode::timed_out,
+                     fmt::format("autoscaler {} {}: the autoscaler has not executed the order "
+                                 "within {} s; `mobula autoscaler status` shows its state",
+                                 line.kind, line.subject, order_timeout / 1s));
+    }
+    std::this_thread::sleep_for(order_interval);
+  }
+}
+
 }  // namespace
 
 Result<void> check_types_file(const std::string& file) {
@@ -109,7 +130,10 @@ int autoscaler_command(const CommandLine& line) {
   const Json order = {{"order", line.kind}, {"type", line.subject}};
   const auto done = query.request("fleet_order", "", json_text(order));
   if (!done) return complain(done.error());
-  return print(fmt::format("type {}: {} is ordered\n", line.subject, line.kind));
+  const auto number = done->value("number", std::uint64_t{0});
+  const auto executed = await_order(query, line, number);
+  if (!executed) return complain(executed.error());
+  return print(fmt::format("type {}: {}d\n", line.subject, line.kind));
 }
 
 }  // namespace mobula::internal::cli

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_writer.h"
 #include "base/model/job_files_variable.h"
+#include "base/model/trace_parent.h"
 #include "base/quantity.h"
 #include "base/time.h"
 #include "cli/command_line.h"
@@ -134,6 +137,9 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
   if (env->contains(job_files_variable))
     return bad_flag("--env", std::string(job_files_variable) + " is reserved for the runtime");
   if (!files.empty()) (*env)[job_files_variable] = files;
+  std::map<std::string, std::string> context;
+  add_trace_context(context, std::getenv(trace_parent_variable), std::getenv(trace_state_variable));
+  if (!env->contains(trace_parent_variable)) env->update(Json(context));
   if (!flags.workdir.empty() && !flags.cwd.empty())
     return bad_flag("--cwd", "cannot be combined with --workdir, where the job runs");
   auto labels = pairs_of("--label", flags.labels);

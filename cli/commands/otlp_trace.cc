@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/json_writer.h"
+#include "base/model/trace_parent.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -40,7 +41,10 @@ std::string name_of(const SpansReply& spans, std::uint32_t number) {
 struct ProcessRow {
   Json resource;
   std::string job;
+  bool is_driver = false;
 };
+
+std::string span_id(TaskId task) { return task.hex().substr(16); }
 
 // The run of a call, with times in nanoseconds since 1970.
 struct Run {
@@ -52,6 +56,7 @@ struct Run {
 
 // A call as its owner recorded it.
 struct OwnedCall {
+  ProcessId owner;
   const SpansReply* spans = nullptr;
   const OwnedSpan* span = nullptr;
 };
@@ -65,7 +70,11 @@ class OtlpWriter {
       for (const auto& each : timeline.value("processes", Json::array())) add_process(each);
     }
     for (const auto& each : spans_) {
-      for (const auto& span : each.spans.owned) owned_[span.task] = {&each.spans, &span};
+      for (const auto& span : each.spans.owned)
+        owned_[span.task] = {each.process, &each.spans, &span};
+      const auto row = processes_.find(each.process);
+      const auto parent = trace_parent_of(each.spans.trace_parent);
+      if (row != processes_.end() && parent) parents_.emplace(row->second.job, *parent);
     }
   }
 
@@ -91,6 +100,7 @@ class OtlpWriter {
     if (!id) return;
     ProcessRow row;
     row.job = text_in(process, "job_id");
+    row.is_driver = text_in(process, "role") == to_string(Role::driver);
     Json attributes = {attribute("service.name", "mobula"),
                        attribute("host.name", text_in(process, "host")),
                        attribute("mobula.node_id", text_in(process, "node_id")),
@@ -122,12 +132,22 @@ class OtlpWriter {
     count_ = 0;
   }
 
+  // Span id of the task that submitted the call, or of the program that started the driver.
+  std::string parent_of(const OwnedCall& call) const {
+    const auto owner = processes_.find(call.owner);
+    if (owner == processes_.end() || !owner->second.is_driver)
+      return call.span->parent.empty() ? std::string() : span_id(call.span->parent);
+    const auto parent = parents_.find(owner->second.job);
+    return parent == parents_.end() ? std::string() : parent->second.span_id;
+  }
+
   // Appends the span of a call, once per process, unless an earlier export sent it.
   void add(ProcessId process, TaskId task, const Run& run) {
     if (process_ == nullptr || process_->job.size() != 32) return;
     if (!seen_.insert({process, task}).second || sent_.contains({process, task})) return;
-    Json span = {{"traceId", process_->job},
-                 {"spanId", task.hex().substr(16)},
+    const auto trace = parents_.find(process_->job);
+    Json span = {{"traceId", trace == parents_.end() ? process_->job : trace->second.trace_id},
+                 {"spanId", span_id(task)},
                  {"name", run.name},
                  {"kind", run.kind},
                  {"startTimeUnixNano", run.begin},
@@ -135,6 +155,8 @@ class OtlpWriter {
                  {"attributes", {attribute("mobula.task_id", task.hex())}}};
     if (run.failed) span["status"] = {{"code", status_error}};
     if (const auto call = owned_.find(task); call != owned_.end()) {
+      if (const auto parent = parent_of(call->second); !parent.empty())
+        span["parentSpanId"] = parent;
       const SpansReply& of_owner = *call->second.spans;
       const OwnedSpan* const owned = call->second.span;
       const auto event = [&](const char* what, Duration ago) {
@@ -169,8 +191,9 @@ class OtlpWriter {
   SentSpans seen_;
   std::map<ProcessId, ProcessRow> processes_;
   std::map<TaskId, OwnedCall> owned_;
-  const ProcessRow* process_ = nullptr;  // process of the current resource
-  Json current_ = Json::array();         // spans of the current resource
+  std::map<std::string, TraceParent> parents_;  // by job
+  const ProcessRow* process_ = nullptr;         // process of the current resource
+  Json current_ = Json::array();                // spans of the current resource
   Json resources_ = Json::array();
   std::size_t count_ = 0;  // spans of the current batch
   std::vector<OtlpBatch> batches_;

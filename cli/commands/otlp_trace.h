@@ -1,7 +1,9 @@
 // Spans of calls as OTLP traces in JSON (OpenTelemetry protocol 1.x, ExportTraceServiceRequest): a
-// resource for each process, one span for each run of a call. The trace id is the id of the job,
-// the span id the low 8 bytes of the id of the task, both in hexadecimal as OTLP requires.
-// Thread: any; pure. Not: transfers, the parent of a call.
+// resource for each process, one span for each run of a call. The span id is the low 8 bytes of the
+// id of the task, and the parent is the task that submitted it. The trace id is the id of the job,
+// or that of the driver's TRACEPARENT, whose span is then the parent of the driver's calls. All ids
+// are hexadecimal, as OTLP requires.
+// Thread: any; pure. Not: transfers.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,8 @@ struct OwnedCall {
   Time sent;
   Time ended;
   bool failed = false;
-  Answered by;  // empty if the call was never sent
+  Answered by;      // empty if the call was never sent
+  TaskId parent{};  // task that submitted it
 };
 
 using OwnedCalls = RingBuffer<OwnedCall, 8192>;

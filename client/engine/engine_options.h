@@ -17,8 +17,9 @@ namespace mobula::internal::client {
 
 struct EngineOptions {
   ClientOptions core;
-  std::string ticket;    // presented to executors
-  RecordOptions record;  // recording of the core's inputs
+  std::string ticket;          // presented to executors
+  std::string trace_parent{};  // TRACEPARENT of the process; empty: it has none
+  RecordOptions record;        // recording of the core's inputs
   std::string record_role = "driver";
   Duration ring_idle = 30s;      // idle time after which rings to executors are closed
   Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it

@@ -400,6 +400,7 @@ void ProcessEngine::add_spans(const SpansRequest& query) {
   TransfersRequest transfers;
   transfers.limit = query.limit;
   if (tensors_ != nullptr) answer.add(tensors_->reply_to(transfers));
+  answer.set_trace_parent(options_.trace_parent);
   SpansReply reply = answer.take();
   const bool nothing = reply.ran.empty() && reply.owned.empty() && reply.transfers.empty();
   if (query.request == 0 && nothing) return;

@@ -25,7 +25,7 @@ void SpanAnswer::add(const OwnedCalls& calls) {
     if (!task_.empty() && each.task != task_) continue;
     reply_.owned.push_back({each.task, name_of(each.form->name), now_ - each.submitted,
                             now_ - each.sent, now_ - each.ended, each.by.executor, each.failed,
-                            each.by.run_time, each.by.node, each.by.pid});
+                            each.by.run_time, each.by.node, each.by.pid, each.parent});
   }
 }
 

@@ -38,6 +38,7 @@ class SpanAnswer {
     }
   }
   void add(TransfersReply transfers);
+  void set_trace_parent(std::string text) { reply_.trace_parent = std::move(text); }
 
   SpansReply take() { return std::move(reply_); }
 

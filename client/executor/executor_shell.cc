@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/model/trace_parent.h"
 #include "base/stderr_queue.h"
 #include "client/api/exit_phase.h"
 #include "client/api/language_host.h"
@@ -53,6 +54,7 @@ Result<void> ExecutorShell::start() {
   options.core.job = assignment_.demand_class.job;
   options.core.name_space = assignment_.name_space;
   options.ticket = assignment_.ticket;
+  if (const char* parent = std::getenv(trace_parent_variable)) options.trace_parent = parent;
   record_of_process_ = record_of_process(assignment_);
   client::CalleeOptions callee{assignment_, runner_};
   options.record = open_recording(callee.recorder);

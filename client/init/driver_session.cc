@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/model/trace_parent.h"
 #include "base/mutex.h"
 #include "base/stderr_queue.h"
 #include "client/api/interruption.h"
@@ -145,6 +146,8 @@ Result<void> DriverSession::open_engine(AgentGreeting greeting) {
   options.core.name_space = options_.name_space;
   options.core.unreachable_timeout = options_.unreachable_timeout;
   options.ticket = greeting.attached.ticket;
+  if (const auto at = options_.env.find(trace_parent_variable); at != options_.env.end())
+    options.trace_parent = at->second;
   options.record = options_.record;
   auto sockets = ProcessSockets::open({keys_, {}, {}});
   if (!sockets) return sockets.error();

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/model/trace_parent.h"
 #include "base/stderr_queue.h"
 #include "client/api/interruption.h"
 #include "client/api/language_host.h"
@@ -183,6 +184,8 @@ Cluster start(InitOptions options, internal::ProgramRecord interpreter = {}) {
   driver.name_space = options.name_space;
   driver.terms = internal::client::terms_of(job.value());
   driver.env = options.env;
+  internal::add_trace_context(driver.env, std::getenv(internal::trace_parent_variable),
+                              std::getenv(internal::trace_state_variable));
   driver.show_output = options.log_level != "off";
   driver.max_pending_bytes = options.max_pending_bytes;
   driver.arguments = own_arguments();

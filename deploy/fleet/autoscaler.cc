@@ -60,6 +60,7 @@ void Autoscaler::start() { head_.open(); }
 void Autoscaler::on_connected() {
   log("autoscaler: connected to the head address=" + head_.head()->address);
   seen_.clear();
+  orders_done_ = 0;
   if (core_ == nullptr) {
     head_.query("status", "", "", query_timeout, [this](const Result<std::string>& text) {
       if (!text || core_ != nullptr) return;
@@ -93,6 +94,7 @@ void Autoscaler::poll_changes() {
       auto seen = fmt::format("{}:{}", json.value("epoch", std::uint64_t{0}),
                               json.value("number", std::uint64_t{0}));
       if (seen != std::exchange(seen_, seen)) request_snapshot();
+      if (json.value("autoscaler_orders", false)) report_soon();
     }
     poll_timer_.arm(monotonic_now() + poll_pause);
   });
@@ -158,13 +160,14 @@ void Autoscaler::send_report() {
   if (!core_) {
     report.waits_for = provider_fault_.empty() ? "the provider" : "provider: " + provider_fault_;
   }
-  const auto document = document_of(report, events_);
+  auto document = document_of(report, events_);
+  document["orders_done"] = orders_done_;
   const std::size_t sent = events_.size();
   reporting_ = true;
   next_report_ = now + report_pause;
   const auto arm = [this] { report_timer_.arm(monotonic_now() + report_interval); };
   head_.query("fleet_report", "", json_text(document), query_timeout,
-              [this, sent, arm](const Result<std::string>& text) {
+              [this, sent, arm, done = orders_done_](const Result<std::string>& text) {
                 reporting_ = false;
                 arm();
                 if (!text) return log("autoscaler: report reason=" + text.error().text);
@@ -172,7 +175,7 @@ void Autoscaler::send_report() {
                     events_.begin(),
                     events_.begin() + static_cast<std::ptrdiff_t>(std::min(sent, events_.size())));
                 take_orders(*text);
-                if (!events_.empty()) report_soon();
+                if (!events_.empty() || orders_done_ > done) report_soon();
               });
 }
 
@@ -184,6 +187,7 @@ void Autoscaler::take_orders(const std::string& text) {
     const auto type = each.value("type", std::string());
     if (order == "pause") step(PauseType{type, "paused by an operator"});
     if (order == "resume") step(ResumeType{type});
+    orders_done_ = std::max(orders_done_, each.value("number", std::uint64_t{0}));
     request_snapshot();
   }
 }

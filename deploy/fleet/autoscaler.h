@@ -103,7 +103,8 @@ class Autoscaler {
   std::map<std::string, std::string> tickets_;  // texts of join tokens, by instance
   std::vector<RecordEvent> events_;             // not yet reported
   bool reporting_ = false;
-  std::string reported_;  // line and reasons of the last report
+  std::uint64_t orders_done_ = 0;  // number of the last executed order of this head
+  std::string reported_;           // line and reasons of the last report
   Time next_report_;
 
   Timer snapshot_timer_;

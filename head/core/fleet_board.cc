@@ -84,6 +84,10 @@ Result<std::string> FleetBoard::report(const std::string& argument) {
                         text_of(row, "text"));
   }
   json.erase("events");
+  const auto done = json.find("orders_done");
+  const bool counts_orders = done != json.end() && done->is_number_unsigned();
+  drop_done_orders(counts_orders ? std::optional(done->get<std::uint64_t>()) : std::nullopt);
+  json.erase("orders_done");
   reasons_.clear();
   std::map<std::string, std::string> never;
   for (const auto& row : list_of(json, "waits")) {
@@ -103,11 +107,19 @@ Result<std::string> FleetBoard::report(const std::string& argument) {
   }
   Json answer = document("AutoscalerOrders");
   answer["orders"] = Json::array();
-  for (const auto& [order, type] : orders_) {
-    answer["orders"].push_back({{"order", order}, {"type", type}});
+  for (const auto& each : orders_) {
+    answer["orders"].push_back(
+        {{"number", each.number}, {"order", each.order}, {"type", each.type}});
   }
-  orders_.clear();
+  if (!counts_orders) orders_.clear();
   return json_text(answer);
+}
+
+// Without a number, the autoscaler is older and has executed the orders that it received.
+void FleetBoard::drop_done_orders(std::optional<std::uint64_t> done) {
+  const std::uint64_t before = orders_.empty() ? last_order_ : orders_.front().number - 1;
+  orders_done_ = std::max(orders_done_, std::min(done.value_or(before), last_order_));
+  std::erase_if(orders_, [this](const Order& each) { return each.number <= orders_done_; });
 }
 
 Result<std::string> FleetBoard::order(const std::string& argument) {
@@ -126,8 +138,15 @@ Result<std::string> FleetBoard::order(const std::string& argument) {
                    fmt::format("autoscaler {} {}: no such node type; the autoscaler has {}", order,
                                type, known.empty() ? "no types" : known));
   }
-  if (orders_.size() < max_orders) orders_.emplace_back(order, type);
-  return done_json("Ordered", {});
+  if (orders_.size() >= max_orders) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("autoscaler {} {}: {} orders wait for the autoscaler; try again",
+                               order, type, orders_.size()));
+  }
+  orders_.push_back({++last_order_, order, type});
+  Json answer = document("Ordered");
+  answer["number"] = last_order_;
+  return json_text(answer);
 }
 
 Result<std::string> FleetBoard::read() const {
@@ -135,6 +154,7 @@ Result<std::string> FleetBoard::read() const {
   Json json = document("Autoscaler");
   json["age_s"] = (tables_.now - *reported_at_) / std::chrono::seconds(1);
   json.update(Json::parse(text_));
+  json["orders_done"] = orders_done_;
   return json_text(json);
 }
 

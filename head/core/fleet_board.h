@@ -32,15 +32,18 @@ class FleetBoard {
 
   explicit FleetBoard(HeadTables& tables) : tables_(tables) {}
 
-  // Takes a report, a JSON object, and returns a document with the pending orders.
+  // Takes a report, a JSON object, and returns a document with the pending orders. An order is
+  // pending until `orders_done` of a report has reached its number.
   Result<std::string> report(const std::string& argument);
-  // Stores {"order": "pause"|"resume", "type"} for the next report. Errors: unavailable without an
-  // autoscaler, not_found for an unknown type.
+  // Stores {"order": "pause"|"resume", "type"} for the next report and returns its number. Errors:
+  // unavailable without an autoscaler, not_found for an unknown type, resource_exhausted.
   Result<std::string> order(const std::string& argument);
-  // Returns the report as a document. Errors: unavailable without an autoscaler.
+  // Returns the report as a document, with the number of the last order that the autoscaler has
+  // executed. Errors: unavailable without an autoscaler.
   Result<std::string> read() const;
 
   bool is_current() const;
+  bool has_orders() const { return !orders_.empty(); }
   // The report's summary; empty without a current report.
   std::string line() const { return is_current() ? line_ : std::string(); }
   // The autoscaler's reason for a waiting class or group; empty: no reason.
@@ -50,6 +53,13 @@ class FleetBoard {
   const std::vector<FleetCount>& failures() const { return failures_; }
 
  private:
+  struct Order {
+    std::uint64_t number = 0;
+    std::string order;
+    std::string type;
+  };
+
+  void drop_done_orders(std::optional<std::uint64_t> done);
   std::string reason_of(const std::string& id) const;
 
   HeadTables& tables_;
@@ -59,8 +69,10 @@ class FleetBoard {
   std::map<std::string, std::string> reasons_;  // by id of a class or group
   std::vector<FleetCount> instances_;
   std::vector<FleetCount> failures_;
-  std::map<std::string, std::string> types_;                   // known types
-  std::vector<std::pair<std::string, std::string>> orders_{};  // order and type
+  std::map<std::string, std::string> types_;  // known types
+  std::vector<Order> orders_{};               // pending
+  std::uint64_t last_order_ = 0;
+  std::uint64_t orders_done_ = 0;
 };
 
 }  // namespace mobula::internal::head

@@ -63,6 +63,14 @@ std::optional<PageQuery> events_query(const HttpParameters& parameters) {
   return query_of("list", "events", json_text(filters));
 }
 
+// Without a limit, the page is a list with filters.
+std::optional<PageQuery> part_query(const std::string& kind, const HttpParameters& parameters) {
+  const auto limit = number_of(parameters, "limit");
+  if (!limit) return std::nullopt;
+  return query_of("list_part", kind,
+                  json_text(Json{{"limit", *limit}, {"find", text_of(parameters, "find")}}));
+}
+
 std::string text_of(const Payload& bytes) {
   const auto view = bytes.bytes();
   return {reinterpret_cast<const char*>(view.data()), view.size()};
@@ -72,7 +80,8 @@ std::string text_of(const Payload& bytes) {
 
 std::optional<PageQuery> page_query(const std::string& kind, const HttpParameters& parameters) {
   if (kind == "changes") return changes_query(parameters);
-  if (kind == "usage") return query_of("usage");
+  if (kind == "usage") return query_of("usage", text_of(parameters, "part"));
+  if (kind == "nodes" || kind == "actors") return part_query(kind, parameters);
   if (kind == "history") return query_of("history", text_of(parameters, "range"));
   if (kind == "timeline") return query_of("timeline");
   if (kind == "logs") return query_of("logs", "", text_of(parameters, "of"));

@@ -26,14 +26,15 @@ struct PageQuery {
   std::optional<SeenChanges> seen;
 };
 
-//   changes[?since=NUMBER&epoch=EPOCH]     {epoch, number}, at once or when they differ
-//   usage                                  as `mobula top -o json`
+//   changes[?since=NUMBER&epoch=EPOCH]     {epoch, number}, at once or when they differ.
+//   usage[?part=nodes|gpus]                as `mobula top -o json`, or the part of a view
+//   nodes?limit=N, actors?limit=N[&find=TEXT]   the first rows, and the number of all.
 //   timeline                               calls and transfers of the last minute
 //   logs[?of=SUBJECT]                      names of logs
 //   log?node_id=ID&log=NAME[&from=POSITION]   a chunk of a log; without node_id: of the head
 //   log?job_id=ID[&from=OFFSET]            a chunk of the output of a submitted job
 //   events?limit=N[&severity=LOWEST]       the latest events; also after=NUMBER, epoch=EPOCH
-// Returns nothing for any other kind, and for `events` without these parameters.
+// Returns nothing for any other kind, and for lists without these parameters.
 std::optional<PageQuery> page_query(const std::string& kind, const HttpParameters& parameters);
 
 // The document for a successful reply to `request`. Bytes of the reply become members of it.

@@ -120,17 +120,21 @@ const with_query = (path, values) => `${path}?${new URLSearchParams(values)}`;
 
 // Documents that views show. `period` in seconds is for those that the head's number of changes does
 // not cover, because it collects them from other processes; the others are fetched after a change.
+// Sources with a `limit` are lists of which the head sends the first rows alone, and `find` is their
+// filter: a large cluster has 1,000 nodes and 10,000 actors.
 const sources = {
   status: { path: "status" },
   nodes: { path: "nodes" },
+  node_rows: { path: "nodes", limit: 50 },
   leases: { path: "leases" },
   jobs: { path: "jobs" },
   submissions: { path: "submissions" },
-  actors: { path: "actors" },
+  actors: { path: "actors", limit: 200 },
   groups: { path: "placement-groups" },
   events: { path: "events?limit=500&severity=INFO" },
   attention: { path: "events?limit=7&severity=WARNING" },
-  usage: { path: "usage", period: 2 },
+  usage: { path: "usage?part=nodes", period: 2 },
+  gpu_use: { path: "usage?part=gpus", period: 2 },
   counts: { path: "task-counts", period: 2 },
   transfers: { path: "transfers", period: 2 },
   timeline: { path: "timeline", period: 2 },
@@ -153,7 +157,9 @@ async function load(name) {
   const source = sources[name];
   const begin = performance.now();
   const version = `${seen.epoch}/${seen.number}`;
-  const json = await api(source.path);
+  const { limit, find } = source;
+  const json = await api(limit ? with_query(source.path, { limit, ...(find ? { find } : {}) }) : source.path);
+  if (limit !== source.limit || find !== source.find) return; // the next refresh fetches the part that is wanted now
   const took = performance.now() - begin;
   source.seen = version;
   // A large list is fetched less often: at most a tenth of the time goes into it.
@@ -232,7 +238,7 @@ function record(name, json) {
     cpu_before = Object.fromEntries(json.nodes.map((node) => [node.node_id, node]));
     if (Object.keys(cpu_now).length) note("cpu", sum(json.nodes.map((node) => (cpu_now[node.node_id] ?? 0) * node.cpus)));
     note("memory", sum(json.nodes.map((node) => node.memory_used_bytes)));
-    note("gpu memory", sum(json.nodes.flatMap((node) => node.gpus.map((gpu) => gpu.used_bytes ?? 0))));
+    note("gpu memory", sum(json.nodes.map((node) => node.gpu_used_bytes)));
   }
 }
 
@@ -313,15 +319,18 @@ function show_tip(event, text) {
 // ---- tables -------------------------------------------------------------------------------------
 
 const page_rows = 200;
+const max_part_rows = 1000; // that the head sends of a list
 
 // A cell shows the beginning of a long text. Details show the whole.
 const shortened = (text) => (typeof text === "string" && text.length > 300 ? `${text.slice(0, 300)}…` : text);
 
 // A table whose rows keep their elements between refreshes, so that focus and clicks survive.
-// Columns: {name, get(row) -> value to sort and filter by, cell(row) -> node, cls}.
+// Columns: {name, get(row) -> value to sort and filter by, cell(row) -> node, cls}. `source` names
+// the list of which the head sends a part: the head then applies the filter, and more rows are
+// fetched when the table is sorted or shows more.
 class Table {
-  constructor({ columns, key, open, empty, order }) {
-    Object.assign(this, { columns, key, open, order });
+  constructor({ columns, key, open, empty, order, source }) {
+    Object.assign(this, { columns, key, open, order, source });
     this.rows = [];
     this.elements = new Map();
     this.limit = page_rows;
@@ -345,11 +354,27 @@ class Table {
 
   sort_by(index) {
     this.sort = this.sort?.index === index ? { index, down: !this.sort.down } : { index, down: false };
+    if (this.missing > 0) this.want({ limit: max_part_rows });
     this.update(this.rows);
   }
 
-  update(rows) {
+  // Fetches another part of the list.
+  want(part) {
+    Object.assign(sources[this.source], part, { next: 0, seen: "" });
+    kick();
+  }
+
+  set_filter(text) {
+    this.filter = text;
+    // The part is of the last filter, or rows are missing.
+    if (this.source && (this.missing > 0 || sources[this.source].find)) this.want({ find: text });
+    this.update(this.rows);
+  }
+
+  update(rows, part) {
     this.rows = rows;
+    // Rows that match, and that the head has not sent.
+    if (part) this.missing = Math.max(0, (part.matching ?? 0) - part.items.length);
     const wanted = this.filter.toLowerCase();
     const text = (row) => this.columns.map((column) => column.get(row) ?? "").join(" ").toLowerCase();
     let list = wanted ? rows.filter((row) => text(row).includes(wanted)) : rows.slice();
@@ -368,7 +393,7 @@ class Table {
       if (this.sort?.index === index) head.setAttribute("aria-sort", this.sort.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    const left_out = list.length - this.limit;
+    const left_out = Math.max(0, list.length - this.limit) + (this.missing ?? 0);
     list = list.slice(0, this.limit);
     this.shown = new Map();
     const elements = new Map();
@@ -391,8 +416,13 @@ class Table {
     this.table.hidden = nodes.length === 0;
     this.more.hidden = left_out <= 0;
     if (left_out > 0) {
-      this.more.replaceChildren(`${count(left_out)} more rows. `, el("button", { type: "button", text: "Show more",
-        click: () => { this.limit += 5 * page_rows; this.update(this.rows); } }));
+      const at_most = this.source && sources[this.source].limit >= max_part_rows && list.length === rows.length;
+      this.more.replaceChildren(`${count(left_out)} more rows. `, at_most ? "Filter the list to find them." : el("button", { type: "button", text: "Show more",
+        click: () => {
+          this.limit += 5 * page_rows;
+          if (this.missing > 0) this.want({ limit: max_part_rows });
+          this.update(this.rows);
+        } }));
     }
   }
 
@@ -457,12 +487,14 @@ function close_drawer() {
   ++chosen;
 }
 
-function open_item(title, item, { explain, logs, job } = {}) {
+function open_item(title, item, { explain, logs, job, whole } = {}) {
   const actions = el("div", { class: "actions" });
   if (logs) actions.append(el("a", { href: `#/logs?${new URLSearchParams({ of: logs })}`, text: "Logs" }));
   if (job) actions.append(el("a", { href: `#/logs?${new URLSearchParams({ job })}`, text: "Output" }));
   const why = el("div", { "data-testid": "explanation" });
-  const number = open_drawer(title, actions, why, facts(item));
+  const list = el("div", {}, facts(item));
+  const number = open_drawer(title, actions, why, list);
+  if (whole) api(whole).then((all) => number === chosen && list.replaceChildren(facts({ ...item, ...all })), () => {}); // the row stays
   if (!explain) return;
   why.replaceChildren(el("p", { class: "hint", text: "Asking why…" }));
   api(`explain/${in_path(explain)}`).then(
@@ -498,9 +530,9 @@ function list_view(name, title, source, make) {
       const table = new Table(make.table);
       return {
         search: table, tools: make.tools?.(),
-        note: () => (make.note ? make.note(documents[source]) : `${count(documents[source].items.length)} in all`),
+        note: () => (make.note ? make.note(documents[source]) : `${count(documents[source].total ?? documents[source].items.length)} in all`),
         nodes: [el("section", { class: "panel" }, table.node)],
-        update: () => table.update(make.rows ? make.rows(documents[source]) : documents[source].items),
+        update: () => table.update(make.rows ? make.rows(documents[source]) : documents[source].items, table.source && documents[source]),
       };
     },
   };
@@ -539,7 +571,7 @@ const states_text = (counts, without) => Object.entries(counts ?? {}).filter(([s
 
 views.overview = {
   title: "Overview",
-  sources: ["status", "usage", "counts", "nodes", "attention"],
+  sources: ["status", "usage", "counts", "node_rows", "attention"],
   first: ["status"],
   make: () => {
     const cards = {
@@ -563,7 +595,7 @@ views.overview = {
       open: (row) => open_item(row.kind, row),
     });
     const nodes = new Table({
-      key: (row) => row.node_id, empty: "No node has joined", order: failures_first,
+      key: (row) => row.node_id, empty: "No node has joined", order: failures_first, source: "node_rows",
       columns: [
         { name: "Node", get: (row) => row.host || row.address, cell: (row) => el("span", {}, row.host || row.address, " ", el("span", { class: "hint mono", text: brief(row.node_id) })) },
         state_column(),
@@ -575,7 +607,7 @@ views.overview = {
         { name: "Booked", get: (row) => booked_text(row.resources) },
         { name: "Note", get: (row) => row.reason ?? "" },
       ],
-      open: (row) => open_item(`Node ${row.host}`, row, { logs: row.node_id }),
+      open: (row) => open_item(`Node ${row.host}`, row, { logs: row.node_id, whole: `nodes/${row.node_id}` }),
     });
     return {
       nodes: [
@@ -603,14 +635,15 @@ views.overview = {
         const never = sum(shapes.filter((each) => each.reason === "(Infeasible)").map((each) => each.count));
         cards.queue.set(count(sum(shapes.map((each) => each.count))), "requests", `${count(shapes.length)} shapes`, never ? `${count(never)} infeasible` : "");
         cards.cpu.set(Object.keys(cpu_now).length ? busy.toFixed(1) : "–", documents.usage ? `of ${count(cpus)} cores` : "", `${count(status.leases)} slots leased`);
-        cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, !gpu.total ? "no GPUs" : !documents.usage ? "" : `${bytes(sum(usage.nodes.flatMap((node) => node.gpus.map((each) => each.used_bytes ?? 0))))} memory in use`);
+        cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, !gpu.total ? "no GPUs" : !documents.usage ? "" : `${bytes(sum(usage.nodes.map((node) => node.gpu_used_bytes)))} memory in use`);
         if (documents.usage) cards.memory.set(bytes(sum(usage.nodes.map((node) => node.memory_used_bytes))), `of ${bytes(sum(usage.nodes.map((node) => node.memory_bytes)))}`, `store ${bytes(sum(usage.nodes.map((node) => node.store_used_bytes)))}`);
         resources.replaceChildren(...Object.entries(status.resources).filter(([name]) => !name.startsWith("node:")).map(([name, use]) =>
           el("div", { class: "resource" }, el("span", { class: "name", text: name, title: name }),
             bar([[(use.total - use.available) / use.total]], `${amount(name, use.total - use.available)} / ${amount(name, use.total)}`))));
         if (documents.attention) attention.update(documents.attention.items.slice().reverse());
         const uses = Object.fromEntries(usage.nodes.map((node) => [node.node_id, node]));
-        if (documents.nodes) nodes.update(documents.nodes.items.map((node) => ({ ...node, use: uses[node.node_id] })));
+        const part = documents.node_rows;
+        if (part) nodes.update(part.items.map((node) => ({ ...node, use: uses[node.node_id] })), part);
       },
     };
   },
@@ -664,13 +697,13 @@ const gpu_nodes = 64; // shown at first
 
 views.gpus = {
   title: "GPU map",
-  sources: ["nodes", "leases", "groups", "usage"],
+  sources: ["nodes", "leases", "groups", "gpu_use"],
   make: () => {
     const map = el("div");
     const more = el("p", { class: "hint" });
     const sections = new Map(); // by node: {mark, element}, made again only after a change
     let limit = gpu_nodes;
-    const search = { filter: "", rows: [], update: () => draw() };
+    const search = { filter: "", set_filter: (text) => { search.filter = text; draw(); } };
     return {
       search,
       note: () => {
@@ -685,7 +718,7 @@ views.gpus = {
       ],
       update: () => {
         const holders = gpu_holders();
-        const uses = Object.fromEntries(documents.usage.nodes.map((node) => [node.node_id, node.gpus]));
+        const uses = Object.fromEntries(documents.gpu_use.nodes.map((node) => [node.node_id, node.gpus]));
         const wanted = search.filter.toLowerCase();
         const nodes = documents.nodes.items.filter((node) => node.devices?.GPU?.length && node.state !== "DEAD" &&
           `${node.host} ${node.node_id} ${node.devices.GPU[0].types ?? ""}`.toLowerCase().includes(wanted));
@@ -800,7 +833,7 @@ views.jobs = {
 
 list_view("actors", "Actors", "actors", {
   table: {
-    key: (row) => row.actor_id, empty: "No actors", order: failures_first,
+    key: (row) => row.actor_id, empty: "No actors", order: failures_first, source: "actors",
     open: (row) => open_item(`Actor ${row.class_name}`, row, { explain: row.state.startsWith("PENDING") ? row.actor_id : undefined, logs: row.actor_id }),
     columns: [
       state_column(),
@@ -1368,6 +1401,7 @@ views.logs = {
 const order = ["overview", "gpus", "queue", "jobs", "actors", "groups", "tasks", "stream", "transfers", "logs", "events", "experiments"];
 const keys = "1234567890-=";
 const key_of = (index) => keys[index];
+const first_limits = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, source.limit]));
 let view = null; // the open view: {name, made, sources, note, search}
 let paused = false;
 let theme = "";
@@ -1385,16 +1419,16 @@ function route() {
   const name = views[path] ? path : "overview";
   show_tip(null, "");
   close_drawer();
-  for (const source of Object.keys(documents)) {
+  for (const source of Object.keys(sources)) {
     if (source === "status" || views[name].sources.includes(source)) continue;
     delete documents[source]; // a closed view keeps no memory
-    sources[source].next = 0;
+    Object.assign(sources[source], { next: 0, limit: first_limits[source], find: "" });
   }
   views[name].open?.(new URLSearchParams(query ?? ""));
   const made = views[name].make(new URLSearchParams(query ?? ""));
   view = { name, made, sources: views[name].sources, note: el("span", { class: "note" }), warnings: el("ul", { class: "warnings", "data-testid": "warnings", hidden: true }) };
   const search = made.search && el("span", { class: "tools" }, made.tools ?? null, el("input", { type: "search", placeholder: "Filter (/)", "aria-label": "Filter rows", "data-testid": "filter",
-    input: (event) => { made.search.filter = event.target.value; made.search.update(made.search.rows); } }));
+    input: (event) => made.search.set_filter(event.target.value) }));
   view.content = el("div", { "data-testid": "content", hidden: true }, made.nodes);
   if (name === "logs") view.content.style.height = "100%";
   $("main").replaceChildren(el("div", { class: "head" }, el("h1", { text: views[name].title, "data-testid": `view-${name}` }), view.note, search), view.warnings, view.content);

@@ -38,7 +38,8 @@ struct OwnedSpan {
   Duration ran{};        // run time of the user code; 0 without a reply
   NodeId node;           // node of the executor
   std::int64_t pid = 0;  // pid of the executor
-  MOBULA_FIELDS(task, name, submitted, sent, ended, executor, failed, ran, node, pid);
+  TaskId parent;         // task that submitted it; of a driver: the driver
+  MOBULA_FIELDS(task, name, submitted, sent, ended, executor, failed, ran, node, pid, parent);
   friend bool operator==(const OwnedSpan&, const OwnedSpan&) = default;
 };
 
@@ -65,8 +66,9 @@ struct SpansReply {
   std::uint64_t ran_forgotten = 0;      // forgotten spans, including those beyond the limit
   std::uint64_t owned_forgotten = 0;
   std::uint64_t transfers_forgotten = 0;
+  std::string trace_parent;  // TRACEPARENT of the sender; empty: it has none
   MOBULA_FIELDS(request, wall_us, names, ran, owned, transfers, ran_forgotten, owned_forgotten,
-                transfers_forgotten);
+                transfers_forgotten, trace_parent);
   friend bool operator==(const SpansReply&, const SpansReply&) = default;
 };
 

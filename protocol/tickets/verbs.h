@@ -33,6 +33,7 @@ inline constexpr std::array verbs{
     VerbRow{"ping", anybody},
     VerbRow{"status", readers},
     VerbRow{"list", readers},
+    VerbRow{"list_part", readers},
     VerbRow{"get", readers},
     VerbRow{"explain", readers},
     VerbRow{"named_actors", readers},

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +46,24 @@ TEST(JobFlagsTest, TakesWordsAfterDashesAsCommand) {
             (nlohmann::json{{"num_gpus", 0.5}, {"gpu_memory", std::int64_t{1} << 30}}));
   EXPECT_EQ(json["cwd"], std::filesystem::current_path().string());
   EXPECT_FALSE(json.contains("workdir"));
+}
+
+TEST(JobFlagsTest, PassesTraceContextOn) {
+  const char* const context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const auto env_of = [](const Words& words) {
+    const auto parsed = parse_job(words);
+    return nlohmann::json::parse(*submission_text(parsed.line->job, "id", ""))["env"];
+  };
+  ::setenv("TRACEPARENT", context, 1);
+  ::setenv("TRACESTATE", "vendor=1", 1);
+  EXPECT_EQ(env_of({"submit", "prog"}),
+            (nlohmann::json{{"TRACEPARENT", context}, {"TRACESTATE", "vendor=1"}}));
+  EXPECT_EQ(env_of({"submit", "--env", "TRACEPARENT=own", "prog"}),
+            (nlohmann::json{{"TRACEPARENT", "own"}}));
+  ::setenv("TRACEPARENT", "hostile", 1);
+  EXPECT_EQ(env_of({"submit", "prog"}), nlohmann::json::object());
+  ::unsetenv("TRACEPARENT");
+  ::unsetenv("TRACESTATE");
 }
 
 TEST(JobFlagsTest, Flags_TakeNoWordsAfterDashes) {

@@ -101,6 +101,34 @@ TEST_F(OtlpTrace, SendsEachSpanOnce) {
   EXPECT_TRUE(more.contains('4'));
 }
 
+TEST_F(OtlpTrace, NamesTaskThatSubmittedEachCall) {
+  for (auto& span : spans[0].spans.owned) span.parent = TaskId::derived(JobId::of(1), "driver", 0);
+  spans[1].spans.names.push_back("child");
+  OwnedSpan child{TaskId::of(4), 1, 7ms, 7ms, 6ms, ProcessId::of(2), false, 1ms, NodeId::of(2), 1};
+  child.parent = TaskId::of(1);
+  spans[1].spans.owned = {child};
+  const auto found = exported();
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found.at('4')["parentSpanId"], found.at('1')["spanId"]);
+  EXPECT_FALSE(found.at('1').contains("parentSpanId")) << "the driver has no span";
+}
+
+TEST_F(OtlpTrace, DriverHasTraceParent_ContinuesItsTrace) {
+  spans[0].spans.trace_parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  spans[1].spans.owned = {
+      {TaskId::of(4), 0, 7ms, 7ms, 6ms, ProcessId::of(2), false, 1ms, NodeId::of(2), 1}};
+  spans[1].spans.owned[0].parent = TaskId::of(1);
+  const auto found = exported();
+  ASSERT_EQ(found.size(), 4u);
+  for (const auto& [digit, span] : found) {
+    EXPECT_EQ(span["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    EXPECT_EQ(span["parentSpanId"], digit == '4' ? "0000000000000001" : "00f067aa0ba902b7");
+  }
+  sent.clear();
+  spans[0].spans.trace_parent = "00-hostile\"}-00f067aa0ba902b7-01";
+  EXPECT_EQ(exported().at('1')["traceId"], JobId::of(1).hex());
+}
+
 TEST_F(OtlpTrace, OmitsProcessesWithoutJob) {
   timeline["processes"][1].erase("job_id");
   timeline["processes"][0]["job_id"] = nullptr;

@@ -1,6 +1,7 @@
 // Tests TLS of the HTTP pages with a client of OpenSSL over real connections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <sys/socket.h>
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "head/http/http_listener.h"
 #include "scratch_directory.h"
@@ -161,6 +164,42 @@ TEST_F(Tls, SlowHandshake_IsCutOff) {
   EXPECT_EQ(rest_of(silent.get()), "");
   EXPECT_EQ(rest_of(slow.get()), "");
   stop();
+}
+
+// Pages and scrapers that take a byte at a time of responses of 8 MiB.
+TEST_F(Tls, SlowReaders_LeaveMemoryAndAnswersToOthers) {
+  constexpr std::size_t body = 8u << 20;
+  HttpBounds bounds;
+  bounds.max_response_bytes = 3 * body;
+  serve(std::string(body, 'x'), bounds);
+  const Openssl<SSL_CTX> context(::SSL_CTX_new(::TLS_client_method()));
+  const auto used = [] { return ::mallinfo2().uordblks + ::mallinfo2().hblkhd; };
+  const auto before = used();
+  std::vector<std::pair<Fd, Openssl<SSL>>> slow;
+  const auto read_byte = [](SSL* from) {
+    char byte = 0;
+    return ::SSL_read(from, &byte, 1) == 1;
+  };
+  for (int i = 0; i < 100; ++i) {
+    slow.emplace_back(connect(), Openssl<SSL>(::SSL_new(context.get())));
+    SSL* const ssl = slow.back().second.get();
+    ::SSL_set_fd(ssl, slow.back().first.get());
+    ASSERT_EQ(::SSL_connect(ssl), 1);
+    const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
+    ASSERT_GT(::SSL_write(ssl, request.data(), static_cast<int>(request.size())), 0);
+    EXPECT_TRUE(read_byte(ssl)) << "the newest response makes no way";
+  }
+  for (auto& [socket, ssl] : slow) (void)read_byte(ssl.get());
+  const Reply reply = get("/healthz");
+  EXPECT_THAT(reply.text.substr(0, 64), HasSubstr("GET /healthz HTTP/1.1\nxxx"));
+  EXPECT_TRUE(reply.whole);
+  loop_->stop();
+  thread_.join();
+  // The readers of this test have 100 sessions of OpenSSL in the same process.
+  EXPECT_LT(used(), before + bounds.max_response_bytes + (24u << 20));
+  EXPECT_GE(listener_->counters().cut_off, 97u);
+  EXPECT_LE(listener_->connections(), 4u);
+  listener_.reset();
 }
 
 TEST_F(Tls, ReplacedCertificate_IsServed) {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -88,6 +89,37 @@ void search() {
   tune::run<train_long>(longer);
 }
 
+// Markup, a change of direction, a long name, a byte of zero, and bytes that are no UTF-8.
+std::vector<std::string> hostile_names() {
+  return {hostile_name, "\u202egpj.exe", std::string(10'240, 'n'), std::string("nul\0byte", 8),
+          "no utf8 \xff\xc3("};
+}
+
+// Uses the names that the interfaces accept.
+void use_hostile_names(std::vector<mobula::ActorHandle<Trainer>>& actors) {
+  const auto attempt = [](const auto& use) {
+    try {
+      use();
+    } catch (const std::exception& error) {
+      std::cerr << "rejected: " << std::string(error.what()).substr(0, 200) << std::endl;
+    }
+  };
+  for (const std::string& name : hostile_names()) {
+    attempt([&] {
+      mobula::get(mobula::task<work>.options({.name = name, .num_cpus = 0.25}).remote(1),
+                  seconds(60));
+    });
+    attempt([&] {
+      actors.push_back(mobula::actor<Trainer>.options({.name = name, .num_cpus = 0}).remote());
+      mobula::get(actors.back().call<&Trainer::step>(1), seconds(60));
+    });
+    attempt([&] {
+      const auto group = mobula::placement_group({{{"CPU", 0.01}}}, {.name = name});
+      (void)group.wait(seconds(60));
+    });
+  }
+}
+
 bool stdin_ended() {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   char byte = 0;
@@ -118,6 +150,9 @@ int main(int argc, char** argv) {
     failed.push_back(mobula::task<fail>.options({.name = "evaluate"}).remote());
   mobula::get(mobula::task<work>.options({.name = hostile_name}).remote(20), seconds(60));
   mobula::get(mobula::task<print_markup>.remote(), seconds(60));
+
+  std::vector<mobula::ActorHandle<Trainer>> hostile_actors;
+  use_hostile_names(hostile_actors);
 
   const auto block = mobula::task<make_block>.options({.label_selector = {{"zone", "a"}}}).remote();
   mobula::get(mobula::task<size_of>.options({.label_selector = {{"zone", "b"}}}).remote(block),

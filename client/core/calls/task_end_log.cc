@@ -56,7 +56,7 @@ void TaskEndLog::record(TaskId task, const TaskRow& row, const Results& results)
                       : row.executor.empty() ? answered_
                                              : Answered{row.executor, {}, {}, 0};
   calls_.add({task, row.call.form, row.submitted(), is_sent ? row.since : step_.now(), step_.now(),
-              is_error, by});
+              is_error, by, row.parent});
   if (row.call.form->num_returns == 0) return;
   EndedTask ended;
   ended.task = task;

@@ -35,6 +35,7 @@ void ChangePoll::answer(LinkId link, std::uint64_t request) const {
   Json json = document("Changes");
   json["epoch"] = tables_.epoch;
   json["number"] = tables_.changes;
+  json["autoscaler_orders"] = tables_.fleet.has_orders();
   tables_.commands.push_back(ReplyToTool{link, tool_reply(request, json_text(json))});
 }
 

@@ -141,6 +141,9 @@ void NodeQuery::query_usage(LinkId link, const ToolRequest& request) {
   question.link = link;
   question.request = request.request;
   question.subject = request.argument;
+  question.part = request.kind == "nodes"  ? UsagePart::nodes
+                  : request.kind == "gpus" ? UsagePart::gpus
+                                           : UsagePart::all;
   const UsageRequest query{queries_.next_number()};
   query_nodes(query.request, std::move(question), HeadMessage(query));
 }
@@ -272,7 +275,7 @@ void NodeQuery::settle(std::optional<Queries::Finished>&& finished) {
 }
 
 void NodeQuery::settle_usage(Question& question) {
-  Json json = usage_json(tables_, question.usages, max_usages, question.warnings);
+  Json json = usage_json(tables_, question.usages, question.part, max_usages, question.warnings);
   tables_.commands.push_back(
       ReplyToTool{question.link, tool_reply(question.request, json_text(json))});
 }

@@ -21,6 +21,9 @@ namespace mobula::internal::head {
 
 struct HeadTables;
 
+// Members of a reply: all, or those of a view of the web page, which has no items.
+enum class UsagePart : std::uint8_t { all, nodes, gpus };
+
 struct NodeUsage {
   UsageReply usage;
   std::int64_t head_ms = 0;  // wall clock of the head when it received the usage
@@ -36,7 +39,8 @@ class NodeQuery {
   // Reads a chunk of a log. `argument` is {"node_id", "log"} as in an item of the list, and `kind`
   // is the position.
   void query_log(LinkId link, const ToolRequest& request);
-  // Returns the usage of nodes and executors. `argument` is the id of a node or empty.
+  // Returns the usage of nodes and executors. `argument` is the id of a node or empty. `kind` is
+  // empty, "nodes", or "gpus" for a part (UsagePart).
   void query_usage(LinkId link, const ToolRequest& request);
 
   void on(NodeId node, LogsReply&& listed);
@@ -66,6 +70,7 @@ class NodeQuery {
   struct Question {
     enum class About : std::uint8_t { logs, usage };
     About about = About::logs;
+    UsagePart part = UsagePart::all;
     LinkId link = 0;
     std::uint64_t request = 0;
     std::string subject;          // subject of a list of logs; empty: all

@@ -9,6 +9,7 @@
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/group_json.h"
+#include "head/core/view/list_part.h"
 #include "head/core/view/memory_json.h"
 #include "head/core/view/submission_json.h"
 #include "head/core/view/transfer_json.h"
@@ -283,15 +284,57 @@ void add_nodes(const HeadTables& tables, Listing& list) {
   }
 }
 
+Json listed_actor_json(const HeadTables& tables, const Actor& actor) {
+  Json item = actor_json(actor);
+  if (auto why = waiting_reason(tables, &actor); !why.empty() && !item.contains("reason"))
+    item["reason"] = std::move(why);
+  return item;
+}
+
 void add_actors(const HeadTables& tables, Listing& list) {
   for (const auto& [id, actor] : tables.actors.rows()) {
     // The command of a submitted job, listed with the jobs.
-    if (actor.spec().entry.given()) continue;
-    Json item = actor_json(actor);
-    if (auto why = waiting_reason(tables, &actor); !why.empty() && !item.contains("reason"))
-      item["reason"] = std::move(why);
-    list.add(id, std::move(item));
+    if (!actor.spec().entry.given()) list.add(id, listed_actor_json(tables, actor));
   }
+}
+
+void add_actors_part(const HeadTables& tables, const ListPart& part, Json& json) {
+  std::vector<const Actor*> all;
+  for (const auto& [id, actor] : tables.actors.rows()) {
+    if (!actor.spec().entry.given()) all.push_back(&actor);
+  }
+  const auto text_of = [](const Actor& actor) {
+    const ActorSpec& spec = actor.spec();
+    return fmt::format("{} {} {} {} {} {}", state_of(actor), spec.class_name, spec.name,
+                       spec.actor.hex(), actor.node.empty() ? "" : actor.node.hex(),
+                       spec.job.hex());
+  };
+  const auto urgency_of = [](const Actor& actor) { return urgency(state_of(actor)); };
+  add_part(json, part, all, urgency_of, text_of,
+           [&](const Actor& actor) { return listed_actor_json(tables, actor); });
+}
+
+void add_nodes_part(const HeadTables& tables, const ListPart& part, Json& json) {
+  std::map<NodeId, scheduler::Use> uses;
+  for (auto& use : tables.scheduler.node_use()) uses[use.node] = std::move(use.resources);
+  std::vector<const Node*> all;
+  for (const auto& [id, node] : tables.nodes.rows()) {
+    if (node.slots_allowed()) all.push_back(&node);
+  }
+  const auto text_of = [](const Node& node) {
+    return fmt::format("{} {} {} {}", node.host, node.address.control, node.id.hex(),
+                       state_of(node));
+  };
+  const auto urgency_of = [](const Node& node) { return urgency(state_of(node)); };
+  add_part(json, part, all, urgency_of, text_of, [&](const Node& node) {
+    const bool pressed = node.pressure.on && node.registered();
+    return Json{{"node_id", node.id.hex()},
+                {"state", state_of(node)},
+                {"address", node.address.control},
+                {"host", node.host},
+                {"resources", use_json(uses[node.id])},
+                {"reason", pressed ? pressure_text(node) : node.death}};
+  });
 }
 
 Result<Listing> listing_of(const HeadTables& tables, const std::string& kind) {
@@ -366,6 +409,18 @@ Result<std::string> list_json(const HeadTables& tables, const std::string& kind)
   auto list = listing_of(tables, kind);
   if (!list) return list.error();
   return list_text(tables, std::move(*list));
+}
+
+Result<std::string> list_part_json(const HeadTables& tables, const std::string& kind,
+                                   const std::string& argument) {
+  const auto part = list_part(argument);
+  if (!part) return part.error();
+  if (kind != "nodes" && kind != "actors")
+    return failure(ErrorCode::not_found, "list " + kind + ": only nodes and actors have parts");
+  Json json = document(kind == "nodes" ? "NodeList" : "ActorList");
+  kind == "nodes" ? add_nodes_part(tables, *part, json) : add_actors_part(tables, *part, json);
+  json["warnings"] = Json::array();
+  return json_text(json);
 }
 
 Result<std::string> get_json(const HeadTables& tables, const std::string& kind,

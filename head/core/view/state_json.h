@@ -22,6 +22,11 @@ struct HeadTables;
 // `kind` is "nodes", "jobs", "actors", "leases", "executors", "placement-groups", or "demands".
 // Errors: not_found for another kind.
 Result<std::string> list_json(const HeadTables& tables, const std::string& kind);
+// Lists the part of "nodes" or "actors" that `argument` describes (list_part()), with their numbers
+// as `total` and `matching`. Nodes have only the members that a list shows.
+// Errors: not_found for another kind, invalid_argument.
+Result<std::string> list_part_json(const HeadTables& tables, const std::string& kind,
+                                   const std::string& argument);
 // Returns one item by its id, or by a unique prefix of at least four digits.
 Result<std::string> get_json(const HeadTables& tables, const std::string& kind,
                              const std::string& id);

@@ -84,7 +84,34 @@ TEST_F(Fleet, NotesKnownEventsAlone) {
   EXPECT_EQ(kinds.find("NODE_DIED"), std::string::npos);
 }
 
-TEST_F(Fleet, PassesOrdersOnOnce) {
+TEST_F(Fleet, PassesOrdersOnUntilExecuted) {
+  const auto done = [&] { return Json::parse(cluster.tool("fleet").json)["orders_done"]; };
+  const auto order = [&](const char* what) {
+    return Json::parse(cluster.tool("fleet_order", "", what).json)["number"];
+  };
+  auto json = report();
+  json["orders_done"] = 0;
+  send(json);
+  EXPECT_EQ(order(R"({"order": "pause", "type": "gpu"})"), 1);
+  EXPECT_TRUE(Json::parse(cluster.tool("changes").json)["autoscaler_orders"].get<bool>());
+  EXPECT_EQ(Json::parse(send(json).json)["orders"].size(), 1u);
+  EXPECT_EQ(done(), 0);
+  EXPECT_EQ(order(R"({"order": "resume", "type": "gpu"})"), 2);
+  // The autoscaler restarts before it has executed the first order.
+  EXPECT_EQ(Json::parse(send(json).json)["orders"].size(), 2u);
+  json["orders_done"] = 1;
+  EXPECT_EQ(Json::parse(send(json).json)["orders"][0]["number"], 2);
+  EXPECT_EQ(done(), 1);
+  json["orders_done"] = 2;
+  EXPECT_TRUE(Json::parse(send(json).json)["orders"].empty());
+  EXPECT_EQ(done(), 2);
+  EXPECT_FALSE(Json::parse(cluster.tool("changes").json)["autoscaler_orders"].get<bool>());
+  json["orders_done"] = 99;  // of another head
+  send(json);
+  EXPECT_EQ(done(), 2);
+}
+
+TEST_F(Fleet, OlderAutoscaler_GetsOrdersOnce) {
   EXPECT_FALSE(cluster.tool("fleet_order", "", R"({"order": "pause", "type": "gpu"})").ok);
   send(report());
   EXPECT_FALSE(cluster.tool("fleet_order", "", R"({"order": "pause", "type": "tpu"})").ok);
@@ -93,7 +120,9 @@ TEST_F(Fleet, PassesOrdersOnOnce) {
   const auto orders = Json::parse(send(report()).json)["orders"];
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(orders[0]["order"], "pause");
+  EXPECT_EQ(Json::parse(cluster.tool("fleet").json)["orders_done"], 0);
   EXPECT_TRUE(Json::parse(send(report()).json)["orders"].empty());
+  EXPECT_EQ(Json::parse(cluster.tool("fleet").json)["orders_done"], 1);
 }
 
 TEST_F(Fleet, FailsRequestThatNothingServes) {

@@ -72,6 +72,27 @@ void FleetWorld::join(const std::string& name) {
       head_->agent_starts(*machine.node, std::move(shape));
     }
   }
+  if (faults_ && now_ < calm_at_ && cloud_random_.chance(15)) {
+    // Mostly before the core has a snapshot with the node.
+    at(cloud_random_.between(Duration(50ms), 2 * snapshot_interval_), [this, node = *machine.node] {
+      const auto host = hosts_.find(node);
+      if (host != hosts_.end() && !host->second.dead) lose_agent(node);
+    });
+  }
+  start_tasks();
+}
+
+void FleetWorld::lose_agent(NodeId node) {
+  Host& host = hosts_.at(node);
+  note("agent dies " + host.machine);
+  host.dead = true;
+  if (head_) return head_->agent_dies(node);
+  dead_.push_back(host.machine);
+  if (host.task) {
+    waiting_.push_back(*host.task);
+    host.task.reset();
+    --running_;
+  }
   start_tasks();
 }
 
@@ -203,6 +224,7 @@ void FleetWorld::draw_faults() {
         head_away_ = false;
         if (head_) return head_->start();
         head_recovers_ = true;
+        dead_.clear();
         for (auto& [id, host] : hosts_) {
           if (!host.task) host.idle_since = now_;  // idle times restart with the head
         }
@@ -218,15 +240,7 @@ void FleetWorld::draw_faults() {
           std::next(hosts_.begin(), static_cast<std::ptrdiff_t>(random_.below(hosts_.size())));
       auto& machine = machines_.at(host->second.machine);
       if (random_.chance(500)) return terminate(machine);  // spot termination
-      note("agent dies " + machine.name);
-      host->second.dead = true;
-      if (head_) return head_->agent_dies(host->first);
-      if (host->second.task) {
-        waiting_.push_back(*host->second.task);
-        host->second.task.reset();
-        --running_;
-      }
-      start_tasks();
+      if (!host->second.dead) lose_agent(host->first);
     });
   }
 }
@@ -297,6 +311,15 @@ void FleetWorld::check_end(const Machine& machine) {
   if (host->second.objects > 0) {
     fail("objects", fmt::format("{} ends with {} objects that other nodes hold", machine.name,
                                 host->second.objects));
+  }
+}
+
+// The core has a snapshot that names the instance among those whose agent has died.
+void FleetWorld::check_event(const fleet::RecordEvent& event) {
+  if (event.kind != "LAUNCH_FAILED" || event.text.find("never joined") == std::string::npos) return;
+  for (const auto& name : dead_shown_) {
+    if (event.text.find("instance " + name + " ") == std::string::npos) continue;
+    fail("joined", event.text + ", but its agent had joined and died");
   }
 }
 

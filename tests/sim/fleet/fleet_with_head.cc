@@ -26,7 +26,8 @@ void FleetWorld::query_head() {
     auto state = fleet::planner_state_of(
         nlohmann::ordered_json::parse(reply.json, nullptr, /*allow_exceptions=*/false));
     if (!state) return fail("planner state", state.error().text);
-    step(fleet::SnapshotReceived{std::move(state->cluster), !state->warnings.empty()});
+    pass_snapshot(std::move(state->cluster), !state->warnings.empty(),
+                  std::move(state->dead_instances));
   });
 }
 

@@ -122,6 +122,7 @@ void FleetWorld::start_core() {
   ++core_life_;
   fleet_options_.first_number = names_ + 1'000'000 * core_life_;
   core_.emplace(fleet_options_);
+  dead_shown_.clear();
   note("autoscaler starts");
   step(fleet::FleetTick{});
 }
@@ -160,9 +161,15 @@ void FleetWorld::take_snapshot() {
   auto seen = state();
   if (recovering) std::erase_if(seen.nodes, [this](const auto&) { return random_.chance(700); });
   at(random_.between(Duration(5ms), Duration(900ms)),
-     [this, of_life, recovering, seen = std::move(seen)] {
-       if (of_life == core_life_) step(fleet::SnapshotReceived{seen, recovering});
+     [this, of_life, recovering, seen = std::move(seen), dead = dead_] {
+       if (of_life == core_life_) pass_snapshot(seen, recovering, dead);
      });
+}
+
+void FleetWorld::pass_snapshot(planner::ClusterState state, bool recovering,
+                               std::vector<std::string> dead) {
+  dead_shown_.insert(dead.begin(), dead.end());
+  step(fleet::SnapshotReceived{std::move(state), recovering, std::move(dead)});
 }
 
 void FleetWorld::answer_later(Duration delay, std::function<fleet::FleetEvent()> answer) {
@@ -180,6 +187,7 @@ void FleetWorld::execute(const fleet::MakePlan& command) {
 
 void FleetWorld::execute(const fleet::RecordEvent& command) {
   note(command.kind + " " + command.text);
+  check_event(command);
   if (command.kind != "TYPE_PAUSED") return;
   // The operator looks after a while.
   at(60s, [this] {

@@ -70,6 +70,8 @@ class FleetWorld final : private FleetHeadShell {
   void deliver(fleet::FleetEvent event);
   void tick_later();
   void take_snapshot();
+  // Passes a snapshot to the core.
+  void pass_snapshot(planner::ClusterState state, bool recovering, std::vector<std::string> dead);
   void execute(const fleet::LaunchInstances& command);
   void execute(const fleet::EndInstances& command);
   void execute(const fleet::ListInstances& command);
@@ -86,6 +88,7 @@ class FleetWorld final : private FleetHeadShell {
   fleet::InstanceAnswer launch(const std::string& type, const std::string& name);
   void join(const std::string& name);
   void terminate(Machine& machine);
+  void lose_agent(NodeId node);
   Duration start_time();
   fleet::Listed list_rows();
 
@@ -119,6 +122,7 @@ class FleetWorld final : private FleetHeadShell {
   void draw_faults();
   void check_launch(const fleet::LaunchInstances& command);
   void check_end(const Machine& machine);
+  void check_event(const fleet::RecordEvent& event);
   void check_maximum();
   void count_scale_down(const Machine& machine);
   bool counts_for_demand(const Machine& machine) const;
@@ -146,6 +150,8 @@ class FleetWorld final : private FleetHeadShell {
   std::map<std::string, Machine> machines_;  // by name
   std::set<std::string> foreign_;
   std::set<std::string> tickets_;
+  std::vector<std::string> dead_;     // instances whose agent has died, as the modeled head knows
+  std::set<std::string> dead_shown_;  // to the running core
   std::map<NodeId, Host> hosts_;
   std::uint64_t last_node_ = 0;
   std::vector<Task> waiting_;

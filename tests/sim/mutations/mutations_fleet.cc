@@ -25,6 +25,12 @@ Hooks nodes_are_not_matched() {
   });
 }
 
+// The report of agents that died between two snapshots is lost.
+Hooks short_lives_are_not_reported() {
+  return each_event<fleet::SnapshotReceived>(
+      [](fleet::SnapshotReceived& event) { event.dead_instances.clear(); });
+}
+
 // The end of the head's recovery is not awaited.
 Hooks recovery_is_not_awaited() {
   return each_event<fleet::SnapshotReceived>(
@@ -140,6 +146,8 @@ std::vector<Mutation> fleet_mutations() {
   return {
       {"nodes are not matched to instances", both, nodes_are_not_matched},
       {"the head's recovery is not awaited", faults, recovery_is_not_awaited},
+      {"agents that die between two snapshots are not reported", faults,
+       short_lives_are_not_reported},
       {"broken lists of instances count as whole", both, lists_are_whole},
       {"objects of draining nodes are not counted", both, objects_are_not_counted},
       {"answers to ends of instances are lost", both, end_answers_are_lost},
