@@ -53,8 +53,8 @@ TEST_P(ConcurrentSearch, TenSuggestionsDiffer) {
     const double x = suggestion.config.get("x").number();
     const double y = suggestion.config.get("y").number();
     // BayesOpt ends a search at a corner after repeated suggestions, as in Ray.
-    const double least = std::string(GetParam()).starts_with("bayes") ? 0.4 : 0;
-    const double loss = (x - least) * (x - least) + (y - least) * (y - least);
+    const bool is_bayes = std::string(GetParam()).starts_with("bayes");
+    const double loss = is_bayes ? (x - 0.4) * (x - 0.4) + (y - 0.3) * (y - 0.3) : x * x + y;
     search->budget_reached(next - 1, 1, loss);
     TrialEnd end{.value = loss};
     if (const std::string name = GetParam(); name == "motpe" || name == "gp2")
