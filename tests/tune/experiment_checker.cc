@@ -33,6 +33,10 @@ void ExperimentChecker::follow_checkpoints(const ExperimentCore& core,
     if (state < states_.size() && is_finished(states_[state]))
       add(fmt::format("trial {} exploits the finished trial {}", exploit->trial, exploit->donor));
     exploited_[exploit->trial] = exploit->donor;
+    // The donor may itself continue from a checkpoint of its donor.
+    std::set<TrialNumber> sources = sources_[exploit->donor];
+    sources.insert(exploit->donor);
+    sources_[exploit->trial] = std::move(sources);
   }
 }
 
@@ -52,7 +56,7 @@ void ExperimentChecker::check_start(const StartTrial& started) {
     return;
   }
   const auto owner = owners_.find(started.checkpoint);
-  if (owner == owners_.end() || owner->second != exploit->second)
+  if (owner == owners_.end() || !sources_[trial].contains(owner->second))
     add(fmt::format("trial {} exploits trial {}, and continues from '{}'", trial, exploit->second,
                     started.checkpoint));
 }
