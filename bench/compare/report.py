@@ -190,10 +190,11 @@ def skipped(results):
 
 def tune(found):
     """Speed and results of Tune beside its peers, from the files that bench/tune_speed.py and tune_quality.py write."""
-    speed = []
-    for row in found["speed"]:
-        peer = f"{number(row['peer'])} {row['unit']} ({row['of']})" if "peer" in row else "–"
-        speed.append([row["name"], f"{number(row['mobula'])} {row['unit']}", peer, row["bar"] or "–"])
+    def figure(row, side):
+        value = row[side]
+        return value if isinstance(value, str) else f"{number(value)} {row['unit']}"
+    speed = [[row["name"], *(figure(row, side) for side in ("mobula", "ray", "optuna")),
+              "–" if row["ratio"] is None else number(row["ratio"]), row["bar"]] for row in found["speed"]]
 
     def side(quartiles):
         low, middle, high = (f"{value:.3g}" for value in quartiles)
@@ -201,8 +202,8 @@ def tune(found):
     quality = [[row["searcher"], row["task"], str(row["trials"]), side(row["mobula"]), side(row["peer"]),
                 f"{row['p_worse']:.3f}", f"{row['p_better']:.3f}"] for row in found["quality"]]
     return "\n\n".join([
-        f"Measured on {found['date']} at a load average of {found['load']}.",
-        table_of(["figure", "Mobula", "peer", "bar"], speed), found["summary"],
+        f"Speed, measured on {found['speed_conditions']}.",
+        table_of(["figure", "Mobula", "Ray Tune", "Optuna", "times better", "bar"], speed), found["summary"],
         table_of(["searcher", "function", "trials", "Mobula", "peer", "p worse", "p better"], quality)])
 
 

@@ -96,6 +96,35 @@ class RecordingStopper final : public TrialStopper {
   double limit_;
 };
 
+// Reports the ends of trials that a searcher gets.
+class WatchedSearch final : public SearchAlgorithm {
+ public:
+  WatchedSearch(SearchAlgorithmPtr inner, ExperimentChecker& checker)
+      : inner_(std::move(inner)), checker_(&checker) {}
+  Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override {
+    return inner_->ask(trial, random);
+  }
+  void report(TrialNumber trial, double step, double value) override {
+    inner_->report(trial, step, value);
+  }
+  void budget_reached(TrialNumber trial, double budget, double value) override {
+    inner_->budget_reached(trial, budget, value);
+  }
+  void tell(TrialNumber trial, const TrialEnd& end) override {
+    checker_->trial_ended(trial);
+    inner_->tell(trial, end);
+  }
+  void paused(TrialNumber trial) override { inner_->paused(trial); }
+  void resumed(TrialNumber trial) override { inner_->resumed(trial); }
+  bool limit_concurrency(int most) override { return inner_->limit_concurrency(most); }
+  std::string save() const override { return inner_->save(); }
+  Result<void> load(std::string_view state) override { return inner_->load(state); }
+
+ private:
+  SearchAlgorithmPtr inner_;
+  ExperimentChecker* checker_;
+};
+
 // ASHA whose trials change between one and two CPUs.
 TrialSchedulerPtr changing_scheduler() {
   return make_resource_changing(
@@ -171,7 +200,8 @@ TrialStopperPtr recording_stopper(CallLog& log, double limit) {
   return std::make_unique<RecordingStopper>(log, limit);
 }
 
-std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint64_t seed) {
+std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint64_t seed,
+                                          const WorldHooks& hooks) {
   ExperimentSettings settings{.metric = "loss", .seed = seed, .num_trials = options.trials};
   settings.max_concurrent = options.max_concurrent;
   settings.early_trials = 4;
@@ -193,14 +223,59 @@ std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint
     settings.shape.reset();
   }
   parts.stopper = make_combined_stopper({});
+  if (hooks.parts) hooks.parts(settings, parts);
   return std::make_unique<ExperimentCore>(std::move(settings), std::move(parts));
 }
 
-ExperimentWorld::ExperimentWorld(const WorldOptions& options, std::uint64_t seed)
+DrawnHistory draw_history(std::uint64_t seed) {
+  MersenneTwister random(static_cast<std::uint32_t>(seed) ^ 0x5bd1e995U);
+  const auto draw = [&](std::uint32_t count) { return random.next() % count; };
+  static const std::vector<std::string> schedulers{
+      "fifo", "asha",      "promotion", "hyperband", "median",
+      "pbt",  "synch_pbt", "pb2",       "changing",  "hyperband_bohb"};
+  static const std::vector<std::string> searchers{"tpe", "cma", "nsga2", "sobol", "limited"};
+  DrawnHistory drawn;
+  WorldOptions& options = drawn.options;
+  options.scheduler = schedulers[draw(static_cast<std::uint32_t>(schedulers.size()))];
+  const bool pauses = options.scheduler == "promotion" || options.scheduler == "hyperband";
+  const bool population = options.scheduler.find("pb") != std::string::npos;
+  if (options.scheduler == "hyperband_bohb") {
+    options.searcher = "bohb";
+  } else if (!population && draw(4) == 0) {
+    options.searcher = searchers[draw(static_cast<std::uint32_t>(searchers.size()))];
+    // Paused trials are live, and the limiter waits for their ends.
+    if (options.searcher == "limited" && pauses) options.searcher = "tpe";
+  }
+  options.trials = 3 + draw(12);
+  options.slots = 1 + draw(5);
+  if (draw(3) == 0) options.max_concurrent = 1 + draw(3);
+  options.saves_on_request = draw(2) == 0;
+  options.has_checkpoints = draw(5) != 0;
+  options.max_failures = static_cast<int>(draw(3));
+  if (draw(4) == 0) options.swap_every = 1 + static_cast<int>(draw(9));
+  if (draw(2) == 0) options.snapshot_every = 1 + static_cast<int>(draw(30));
+  if (draw(4) == 0) return drawn;
+  options.kills = 1 + static_cast<int>(draw(4));
+  options.kill_during_save = options.saves_on_request && draw(4) == 0;
+  drawn.kill_at = 1 + static_cast<int>(draw(90));
+  return drawn;
+}
+
+ExperimentWorld::ExperimentWorld(const WorldOptions& options, std::uint64_t seed, WorldHooks hooks)
     : options_(options),
       seed_(seed),
+      hooks_(std::move(hooks)),
       random_(static_cast<std::uint32_t>(seed)),
-      core_(make_core(options, seed)) {}
+      core_(new_core()) {}
+
+std::unique_ptr<ExperimentCore> ExperimentWorld::new_core() {
+  WorldHooks hooks = hooks_;
+  hooks.parts = [this](ExperimentSettings& settings, ExperimentParts& parts) {
+    parts.searcher = std::make_unique<WatchedSearch>(std::move(parts.searcher), checker_);
+    if (hooks_.parts) hooks_.parts(settings, parts);
+  };
+  return make_core(options_, seed_, hooks);
+}
 
 std::uint32_t ExperimentWorld::draw(std::uint32_t count) { return random_.next() % count; }
 
@@ -209,17 +284,45 @@ void ExperimentWorld::feed(const ExperimentEvent& event) {
   std::vector<ExperimentCommand> commands;
   core_->step(events_.back().now_s, event, commands);
   events_.back().digest = decision_digest(*core_, commands);
+  if (hooks_.counts_reports_twice && std::holds_alternative<TrialReported>(event))
+    core_->step(events_.back().now_s, event, commands);
+  if (hooks_.commands) hooks_.commands(commands);
+  if (cut_ == Cut::before_store) {
+    events_.pop_back();
+    if (hooks_.acts_before_store) carried_ += static_cast<std::int64_t>(commands.size());
+    return;
+  }
+  checker_.stepped(*core_, commands);
+  if (cut_ == Cut::after_store) return;
+  carried_ += static_cast<std::int64_t>(commands.size());
   for (const ExperimentCommand& command : commands) carry_out(command);
-  if (options_.max_concurrent > 0 && core_->running() > options_.max_concurrent)
-    faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), core_->running()));
+  check_requests();
+  if (options_.max_concurrent > 0 &&
+      std::max(core_->running(), static_cast<std::int64_t>(processes_.size())) >
+          options_.max_concurrent)
+    faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), processes_.size()));
+  if (options_.snapshot_every > 0 &&
+      events_.size() % static_cast<std::size_t>(options_.snapshot_every) == 0)
+    snapshot_ = Snapshot{events_.size(), *core_->save(), carried_, checker_.tells()};
   if (options_.swap_every > 0 &&
       events_.size() % static_cast<std::size_t>(options_.swap_every) == 0)
     swap();
 }
 
+// Requested groups serve trials that have not ended, and their number is bounded.
+void ExperimentWorld::check_requests() {
+  std::int64_t wanted = options_.trials;
+  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core_->trials().size()); ++trial)
+    wanted -= is_finished(core_->trials().state(trial)) ? 1 : 0;
+  const auto requested = static_cast<std::int64_t>(requested_.size());
+  if (requested > wanted)
+    faults_.push_back(
+        fmt::format("event {}: {} groups for {} trials", events_.size(), requested, wanted));
+}
+
 void ExperimentWorld::swap() {
   const auto saved = core_->save();
-  auto loaded = make_core(options_, seed_);
+  auto loaded = new_core();
   if (const auto done = loaded->load(saved->core, saved->searcher); !done)
     faults_.push_back(fmt::format("event {}: {}", events_.size(), done.error().text));
   const auto again = loaded->save();
@@ -231,6 +334,9 @@ void ExperimentWorld::swap() {
 void ExperimentWorld::carry_out(const ExperimentCommand& command) {
   if (const auto* made = std::get_if<MakeGroup>(&command)) {
     requested_.insert(made->group);
+    const std::size_t most = std::max<std::size_t>(16, 2 * placed_.size());
+    if (requested_.size() > most)
+      faults_.push_back(fmt::format("{} groups are pending", requested_.size()));
   } else if (const auto* removed = std::get_if<RemoveGroup>(&command)) {
     if (requested_.erase(removed->group) + placed_.erase(removed->group) != 1)
       faults_.push_back(fmt::format("group {} is removed twice", removed->group));
@@ -282,7 +388,7 @@ void ExperimentWorld::report(GroupNumber group, Process& process) {
   TrialReported event{.trial = trial, .attempt = attempt};
   event.metrics.set("training_iteration", process.iteration);
   event.metrics.set("loss", static_cast<double>(draw(1000)));
-  if (!options_.saves_on_request) {
+  if (!options_.saves_on_request && options_.has_checkpoints) {
     event.checkpoint = fmt::format("{}-{}-{}", trial, attempt, process.iteration);
     checkpoints_.insert(event.checkpoint);
   }
@@ -317,26 +423,44 @@ void ExperimentWorld::act() {
   feed(saved);
 }
 
-// The driver ends, and a new one replays the log. Its own groups and processes are gone.
+// The driver ends, and a new one continues from the snapshot and the log. Its own groups and
+// processes no longer exist.
 void ExperimentWorld::resume() {
   const std::unique_ptr<ExperimentCore> killed = std::move(core_);
-  core_ = make_core(options_, seed_);
-  DecisionReplay replayed(*core_);
-  for (const TimedEvent& timed : events_) {
-    const std::string body = save_event(timed.now_s, timed.event, timed.digest);
-    const auto loaded = load_event(static_cast<std::int64_t>(timed.event.index()), body).value();
-    replayed.step(loaded);
+  std::vector<TimedEvent> log = events_;
+  if (hooks_.log) hooks_.log(log);
+  const std::size_t after = snapshot_ ? snapshot_->events : 0;
+  std::int64_t stored = snapshot_ ? snapshot_->carried : 0;
+  checker_.resumes(snapshot_ ? snapshot_->tells : std::map<TrialNumber, int>());
+  core_ = new_core();
+  if (snapshot_) {
+    const auto loaded = core_->load(snapshot_->state.core, snapshot_->state.searcher);
+    if (!loaded) faults_.push_back(loaded.error().text);
   }
-  if (replayed.differing() > 0 || replayed.compared() != static_cast<std::int64_t>(events_.size()))
+  DecisionReplay replayed(*core_, static_cast<std::int64_t>(after));
+  for (std::size_t i = after; i < log.size(); ++i) {
+    const std::string body = save_event(log[i].now_s, log[i].event, log[i].digest);
+    replayed.step(load_event(static_cast<std::int64_t>(log[i].event.index()), body).value());
+    stored += static_cast<std::int64_t>(replayed.commands().size());
+  }
+  if (replayed.differing() > 0)
     faults_.push_back(fmt::format("{} decisions of the replay differ", replayed.differing()));
-  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(killed->trials().size()); ++trial)
-    if (core_->trials().state(trial) != killed->trials().state(trial) ||
-        !(core_->record(trial).config == killed->record(trial).config))
-      faults_.push_back(fmt::format("trial {} differs after the replay", trial));
+  if (carried_ > stored)
+    faults_.push_back(fmt::format("{} commands were carried out, {} are stored", carried_, stored));
+  carried_ = stored;
+  // The killed core has seen one event more than the log.
+  if (cut_ != Cut::before_store) {
+    const auto before = killed->save();
+    const auto now = core_->save();
+    if (before->core != now->core || before->searcher != now->searcher)
+      faults_.emplace_back("the core that resumes has another state");
+  }
   requested_.clear();
   placed_.clear();
   processes_.clear();
-  feed(ExperimentStarted{});
+  cut_ = Cut::none;
+  if (!core_->ended()) feed(ExperimentStarted{});
+  ended_ = core_->ended();
 }
 
 bool ExperimentWorld::may_kill() const {
@@ -346,21 +470,26 @@ bool ExperimentWorld::may_kill() const {
 }
 
 void ExperimentWorld::play(std::optional<int> kill_at) {
+  int kills = options_.kills;
   feed(ExperimentStarted{});
   for (int i = 0; i < 20000 && !ended_; ++i) {
-    if (kill_at && static_cast<int>(events_.size()) >= *kill_at && may_kill()) {
-      kill_at.reset();
-      resume();
-    } else {
+    if (!kill_at || static_cast<int>(events_.size()) < *kill_at || !may_kill()) {
       act();
+      continue;
     }
+    // The interruption comes between two steps, or within one.
+    if (!options_.kill_during_save) cut_ = static_cast<Cut>(draw(3));
+    if (cut_ != Cut::none) act();
+    resume();
+    kill_at.reset();
+    if (--kills > 0) kill_at = static_cast<int>(events_.size() + 1 + draw(40));
   }
   check_end();
 }
 
 void ExperimentWorld::check_end() {
   // A core without an interruption decides as the killed one, and as the one after it.
-  const auto whole = make_core(options_, seed_);
+  const auto whole = make_core(options_, seed_, hooks_);
   DecisionReplay replayed(*whole);
   for (const TimedEvent& event : events_) replayed.step(event);
   if (replayed.differing() > 0)
@@ -378,6 +507,7 @@ void ExperimentWorld::check_end() {
         faults_.push_back(fmt::format("trial {} ended early", trial));
   if (static_cast<std::int64_t>(core_->trials().size()) != options_.trials)
     faults_.push_back(fmt::format("{} trials", core_->trials().size()));
+  checker_.ended(*core_);
 }
 
 }  // namespace mobula::internal::tune

@@ -36,8 +36,9 @@ Result<ExperimentRecorder::State> ExperimentRecorder::load(const StoredSnapshot&
 }
 
 ExperimentRecorder::ExperimentRecorder(ExperimentCore& core, ExperimentLog& log,
-                                       std::int64_t created_ms, const SnapshotRule& rule)
-    : core_(core), log_(log), created_ms_(created_ms), rule_(rule) {}
+                                       std::int64_t created_ms, const SnapshotRule& rule,
+                                       ExperimentClock clock)
+    : core_(core), log_(log), created_ms_(created_ms), rule_(rule), clock_(std::move(clock)) {}
 
 Result<DecisionReplay> ExperimentRecorder::restore(const std::vector<StoredSnapshot>& snapshots) {
   EventNumber after = 0;
@@ -51,7 +52,7 @@ Result<DecisionReplay> ExperimentRecorder::restore(const std::vector<StoredSnaps
   const auto done = log_.replay(after, [&](const TimedEvent& event) {
     replayed.step(event);
     note_exploits(replayed.commands());
-    note_created(event.now_s);
+    note_created(created_ms_ + static_cast<std::int64_t>(event.now_s * 1000));
     // The first release stored no outcomes.
     if (after == 0)
       for (const ExperimentCommand& command : replayed.commands())
@@ -70,7 +71,7 @@ void ExperimentRecorder::step(double now_s, const ExperimentEvent& event,
   busy_ += Clock::now() - began;
   state_.last_s = now_s;
   log_.append(now_s, event, decision_digest(core_, commands));
-  note_created(now_s);
+  note_created(clock_.wall_ms());
   note_exploits(commands);
   if (const auto* report = std::get_if<TrialReported>(&event)) add_report(*report);
   for (const ExperimentCommand& command : commands) add_changes(command);
@@ -80,9 +81,9 @@ void ExperimentRecorder::step(double now_s, const ExperimentEvent& event,
 }
 
 // Records the time of trials that the last event created.
-void ExperimentRecorder::note_created(double at_s) {
+void ExperimentRecorder::note_created(std::int64_t at_ms) {
   for (; state_.next_trial < static_cast<TrialNumber>(core_.trials().size()); ++state_.next_trial)
-    state_.created_ms[state_.next_trial] = created_ms_ + static_cast<std::int64_t>(at_s * 1000);
+    state_.created_ms[state_.next_trial] = at_ms;
 }
 
 void ExperimentRecorder::note_exploits(const std::vector<ExperimentCommand>& commands) {
@@ -93,7 +94,7 @@ void ExperimentRecorder::note_exploits(const std::vector<ExperimentCommand>& com
 
 void ExperimentRecorder::add_report(const TrialReported& report) {
   StoredReport row{
-      .trial = report.trial, .attempt = report.attempt, .step = 0, .time_ms = wall_clock_ms()};
+      .trial = report.trial, .attempt = report.attempt, .step = 0, .time_ms = clock_.wall_ms()};
   for (const auto& [name, value] : report.metrics) {
     if (name == "training_iteration") row.step = value.integer();
     row.metrics.emplace_back(name, value);
@@ -106,7 +107,7 @@ void ExperimentRecorder::add_changes(const ExperimentCommand& command) {
     add_trial(changed->trial);
   } else if (const auto* start = std::get_if<StartTrial>(&command)) {
     log_.add(StoredAttempt{
-        .trial = start->trial, .number = start->attempt, .began_ms = wall_clock_ms()});
+        .trial = start->trial, .number = start->attempt, .began_ms = clock_.wall_ms()});
   } else if (const auto* added = std::get_if<CheckpointAdded>(&command)) {
     if (const CheckpointRow* row = core_.checkpoint(added->checkpoint))
       log_.add(StoredCheckpoint{.number = added->checkpoint,
@@ -132,7 +133,7 @@ void ExperimentRecorder::add_trial(TrialNumber trial) {
     row.created_ms = created->second;
   if (const auto node = nodes_.find(trial); node != nodes_.end()) row.node = node->second;
   const bool finished = is_finished(row.state);
-  if (finished) row.ended_ms = wall_clock_ms();
+  if (finished) row.ended_ms = clock_.wall_ms();
   if (row.state == TrialState::failed) {
     row.error_kind = record.error_kind;
     row.error = record.error;

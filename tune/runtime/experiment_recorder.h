@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "tune/core/experiment/decision_record.h"
 #include "tune/core/experiment/experiment_core.h"
+#include "tune/runtime/experiment_clock.h"
 #include "tune/runtime/experiment_log.h"
 
 namespace mobula::internal::tune {
@@ -29,7 +31,7 @@ class ExperimentRecorder {
  public:
   // `created_ms`: wall-clock time of the first event.
   ExperimentRecorder(ExperimentCore& core, ExperimentLog& log, std::int64_t created_ms,
-                     const SnapshotRule& rule = {});
+                     const SnapshotRule& rule = {}, ExperimentClock clock = ExperimentClock());
 
   // Requires a core without steps. Returns the comparison of the decisions since the snapshot.
   Result<DecisionReplay> restore(const std::vector<StoredSnapshot>& snapshots);
@@ -43,6 +45,9 @@ class ExperimentRecorder {
   // The node of the last attempt of a trial.
   void set_node(TrialNumber trial, const std::string& node) { nodes_[trial] = node; }
   const std::map<TrialNumber, std::string>& nodes() const { return nodes_; }
+  // Times of the rows of this process. A restored experiment continues at last_s().
+  void set_clock(ExperimentClock clock) { clock_ = std::move(clock); }
+  const ExperimentClock& clock() const { return clock_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -62,7 +67,7 @@ class ExperimentRecorder {
   };
   static Result<State> load(const StoredSnapshot& snapshot, ExperimentCore& core);
 
-  void note_created(double at_s);
+  void note_created(std::int64_t at_ms);
   void note_exploits(const std::vector<ExperimentCommand>& commands);
   void add_report(const TrialReported& report);
   void add_changes(const ExperimentCommand& command);
@@ -74,6 +79,7 @@ class ExperimentRecorder {
   ExperimentLog& log_;
   const std::int64_t created_ms_;
   const SnapshotRule rule_;
+  ExperimentClock clock_;
   State state_;
   std::map<TrialNumber, std::string> nodes_;  // trials with a record
   std::int64_t events_ = 0;                   // since the last snapshot

@@ -76,14 +76,12 @@ ExperimentRunner::~ExperimentRunner() {
   }
 }
 
-double ExperimentRunner::now_s() const {
-  return offset_s_ + std::chrono::duration<double>(Clock::now() - began_).count();
-}
+double ExperimentRunner::now_s() const { return recorder_.clock().seconds(); }
 
 api::ResultGrid ExperimentRunner::run() {
   if (parts_.resumed) replay();
-  began_ = Clock::now();
-  next_tick_ = began_ + tick_interval;
+  recorder_.set_clock(ExperimentClock(recorder_.last_s()));
+  next_tick_ = Clock::now() + tick_interval;
   parts_.log->add(SetExperimentState{.state = "running"});
   feed(ExperimentStarted{});
   feed_restored();
@@ -118,7 +116,6 @@ void ExperimentRunner::replay() {
   if (!replayed) refuse_tune("RunOptions::resume", replayed.error().text);
   for (const TrialExploited& exploited : recorder_.exploits())
     append_policy(parts_.location.directory(), exploited);
-  offset_s_ = recorder_.last_s();
   if (replayed->differing() > 0)
     fmt::print(stderr,
                "tune: {}: the program decides differently from the recorded run at {} of {} "
@@ -126,7 +123,7 @@ void ExperimentRunner::replay() {
                parts_.location.name, replayed->differing(), replayed->compared(),
                replayed->differences().front().event, parts_.location.name);
   remove_unknown_checkpoints();
-  parts_.log->add(EndOpenAttempts{.ended_ms = wall_clock_ms(), .kind = "interrupted"});
+  parts_.log->add(EndOpenAttempts{.ended_ms = recorder_.clock().wall_ms(), .kind = "interrupted"});
   // Requests to stop the earlier process.
   static_cast<void>(take_stop_requests(parts_.location));
 }
@@ -315,7 +312,7 @@ void ExperimentRunner::exit_of(GroupNumber number, TrialExitKind kind, const std
                                 .node = row.node,
                                 .pid = row.process,
                                 .began_ms = row.began_ms,
-                                .ended_ms = wall_clock_ms(),
+                                .ended_ms = recorder_.clock().wall_ms(),
                                 .kind = name_of(kind),
                                 .text = why});
   if (!row.ending) feed(TrialExited{row.trial, row.attempt, kind, why});
@@ -381,7 +378,7 @@ void ExperimentRunner::start(const StartTrial& command) {
   row.trial = command.trial;
   row.attempt = command.attempt;
   row.start = ++last_start_;
-  row.began_ms = wall_clock_ms();
+  row.began_ms = recorder_.clock().wall_ms();
   row.received = row.decided = 0;
   row.exchanges = 0;
   row.save = row.saving = row.stop = row.exited = row.finished = row.ending = false;

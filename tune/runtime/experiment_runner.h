@@ -139,8 +139,6 @@ class ExperimentRunner {
   std::deque<std::pair<std::uint64_t, std::string>> deletions_;  // directories, with their batch
   std::vector<ExperimentCommand> commands_;                      // commands of the present step
   ProgressTable table_;
-  Clock::time_point began_ = Clock::now();
-  double offset_s_ = 0;  // time of earlier processes
   Clock::time_point next_tick_ = {};
   std::string reason_, stored_reason_;
   Clock::time_point reason_at_ = {};

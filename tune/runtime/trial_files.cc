@@ -60,6 +60,25 @@ void remove_unknown_directories(const std::string& parent, const std::set<std::s
     if (!known.contains(each->path().string())) remove_directory(each->path());
 }
 
+Result<void> check_shared_storage(const std::string& checkpoints) {
+  const std::string directory = fs::path(checkpoints).parent_path().string();
+  std::error_code error;
+  if (fs::exists(directory + "/experiment.sqlite", error)) return {};
+  return failure(ErrorCode::unavailable,
+                 fmt::format("save checkpoint: {} has no experiment.sqlite on this node; pass a "
+                             "RunOptions::storage_path that all nodes see",
+                             directory));
+}
+
+Result<void> check_checkpoint(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return {};
+  return failure(ErrorCode::unavailable,
+                 fmt::format("continue from checkpoint {}: no such directory on this node; pass a "
+                             "RunOptions::storage_path that all nodes see",
+                             path));
+}
+
 Result<void> copy_checkpoint(const std::string& source, const std::string& target) {
   std::error_code error;
   if (!fs::is_directory(source, error))

@@ -10,6 +10,11 @@
 
 namespace mobula::internal::tune {
 
+// Fails on a node that does not see the directory of the experiment: checkpoints there would be
+// lost for other nodes. `checkpoints` is its directory of checkpoints.
+Result<void> check_shared_storage(const std::string& checkpoints);
+// Fails if the checkpoint from which a trial continues is not a directory.
+Result<void> check_checkpoint(const std::string& path);
 // Copies `source` to `target` through a temporary name, and makes the files durable.
 Result<void> copy_checkpoint(const std::string& source, const std::string& target);
 // Renames a complete directory to `target`, after its files are durable.

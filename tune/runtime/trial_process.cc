@@ -128,6 +128,7 @@ struct TrialProcess::State {
   // A save of a class that the driver requested.
   void save_now(const SaveFunction& on_save) {
     const std::string target = target_path();
+    check_files(internal::tune::check_shared_storage(start.checkpoints));
     const std::string temporary = target + ".tmp";
     internal::tune::remove_directory(temporary);
     check_files(internal::tune::make_directory(temporary));
@@ -163,6 +164,7 @@ struct TrialProcess::State {
   std::string save_directory(const std::string& given) {
     const std::string source = given.front() == '/' ? given : start.directory + "/" + given;
     const std::string target = target_path();
+    check_files(internal::tune::check_shared_storage(start.checkpoints));
     for (;;) {
       const auto copied = internal::tune::copy_checkpoint(source, target);
       if (copied || copied.error().code != internal::ErrorCode::resource_exhausted) {
@@ -245,6 +247,7 @@ void TrialProcess::run(const TrialStart& start) {
   std::string error;
   try {
     check_files(internal::tune::make_directory(start.directory));
+    if (!start.checkpoint.empty()) check_files(internal::tune::check_checkpoint(start.checkpoint));
     body(start.config);
   } catch (const TrialStopped&) {
     exit = TrialExit::stopped;

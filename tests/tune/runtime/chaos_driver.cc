@@ -1,7 +1,8 @@
 // The controller of the chaos test: runs or continues a PBT, HyperBand, or ASHA experiment on a
 // cluster, and prints a line per report: "report TRIAL PROCESS".
-// Usage: tune_chaos_driver STORAGE pbt|asha|hyperband|live TRIALS [relaxed] [license] [once]
+// Usage: tune_chaos_driver STORAGE pbt|asha|hyperband|live|gang TRIALS [relaxed] [license] [once]
 //   live: every trial waits until all trials have started
+//   gang: every trial has workers on three nodes, and its reports name their number
 //   once: a failed trial is not repeated
 //   license: a trial needs one of the custom resource "license"
 #include <poll.h>
@@ -11,7 +12,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <mobula/tune.h>
 
@@ -45,6 +48,31 @@ void wait_for_all(const tune::Config& config) {
   tune::report({{"score", 1}, {"step", 1}, {"process", ::getpid()}});
 }
 
+struct Member {
+  std::string node() { return mobula::current().node_id; }
+};
+
+void gang(const tune::Config& config) {
+  auto members = tune::workers<Member>(3);
+  const std::string state = tune::get_context().directory + "/state";
+  int step = 0;
+  if (const auto last = tune::get_checkpoint()) std::ifstream(last->path + "/step") >> step;
+  while (step < last_step) {
+    std::vector<mobula::ObjectRef<std::string>> refs;
+    for (auto& member : members) refs.push_back(member.call<&Member::node>());
+    const auto names = mobula::get(refs);
+    const std::set<std::string> nodes(names.begin(), names.end());
+    std::filesystem::create_directories(state);
+    std::ofstream(state + "/step") << ++step;
+    tune::report({{"score", config.number("lr") * step},
+                  {"step", step},
+                  {"process", ::getpid()},
+                  {"nodes", static_cast<int>(nodes.size())}},
+                 {.checkpoint = "state"});
+    ::poll(nullptr, 0, 100);
+  }
+}
+
 // Saves on request.
 struct Counter {
   void setup(const tune::Config& config) { slope_ = config.number("lr"); }
@@ -65,7 +93,9 @@ struct Counter {
 
 struct Printer final : tune::Callback {
   void on_trial_result(std::int64_t trial, const tune::Metrics& metrics) override {
-    std::cout << "report " << trial << " " << metrics.at("process").integer() << std::endl;
+    std::cout << "report " << trial << " " << metrics.at("process").integer();
+    if (metrics.contains("nodes")) std::cout << " nodes " << metrics.at("nodes").integer();
+    std::cout << std::endl;
   }
 };
 
@@ -85,6 +115,7 @@ int main(int argc, char** argv) {
   options.max_concurrent_trials = 4;
   options.failure.max_failures = -1;
   options.checkpoint.num_to_keep = 2;
+  options.keep_events = true;  // for a replay of the whole run
   for (int i = 4; i < argc; ++i) {
     if (argv[i] == std::string("relaxed")) options.durability = tune::Durability::relaxed;
     if (argv[i] == std::string("once")) options.failure.max_failures = 0;
@@ -96,6 +127,10 @@ int main(int argc, char** argv) {
     options.max_concurrent_trials = {};
     options.resources_per_trial = {{"cpu", 0.01}};
     options.space = {{"count", tune::constant(options.num_samples)}};
+  } else if (rule == "gang") {
+    options.max_concurrent_trials = 2;
+    options.resources_per_trial = tune::PlacementGroupFactory{
+        {{}, {{"CPU", 1}}, {{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::strict_spread};
   } else if (rule == "asha") {
     options.scheduler = tune::AsyncHyperBandScheduler({.max_t = last_step, .reduction_factor = 2});
   } else if (rule == "hyperband") {
@@ -108,6 +143,7 @@ int main(int argc, char** argv) {
   }
   const auto results = rule == "live"        ? tune::run<wait_for_all>(options)
                        : rule == "hyperband" ? tune::run<Counter>(options)
+                       : rule == "gang"      ? tune::run<gang>(options)
                                              : tune::run<resumable>(options);
   for (const auto& result : results.all())
     std::cout << "result " << result.trial << " " << result.metrics.at("step") << " "

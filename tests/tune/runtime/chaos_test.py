@@ -33,16 +33,18 @@ class Fault(Exception):
 
 
 class Cluster:
-    """A head with the agent "a", and the agent "b"."""
+    """A head with the agent "a", and further agents."""
 
-    def __init__(self, build):
+    def __init__(self, build, others=("b",)):
         self.bin = os.path.join(os.path.abspath(build), "bin")
         self.folder = tempfile.mkdtemp(prefix="mobula-tune-chaos-", dir="/tmp")
         self.kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         os.mkdir(os.path.join(self.folder, "run"))
         self.mobula("start", "--head", "--driver-absence", "5", *CPUS)
         self.address = self.read("a", "head/head.json")["address"]
-        self.start_b()
+        for node in others:
+            self.start_agent(node)
+        self.others = others
 
     def environment(self, node="a"):
         return {**self.kept, "MOBULA_STATE_DIR": os.path.join(self.folder, node),
@@ -67,23 +69,24 @@ class Cluster:
             return self.read("a", "head/head.json").get("pid", 0)
         return self.read(who, "agent/agent.json").get("pid", 0)
 
-    def start_b(self):
+    def start_agent(self, node):
         self.mobula("start", "--address", self.address, *CPUS, "--key",
-                    os.path.join(self.folder, "a", "default", "default.key"), node="b")
+                    os.path.join(self.folder, "a", "default", "default.key"), node=node)
 
     def start_again(self, dead):
         if "head" in dead:
             self.mobula("start", "--head", "--driver-absence", "5", *(CPUS if "a" in dead else ["--no-worker"]))
         elif "a" in dead:
             self.mobula("start", "--address", self.address, *CPUS)
-        if "b" in dead:
-            self.start_b()
+        for node in set(self.others) & set(dead):
+            self.start_agent(node)
 
     def items(self, kind):
         return json.loads(self.mobula("list", kind, "-o", "json").stdout)["items"]
 
     def close(self, keep):
-        self.mobula("stop", "--grace", "1", node="b", ok=False)
+        for node in self.others:
+            self.mobula("stop", "--grace", "1", node=node, ok=False)
         self.mobula("stop", "--grace", "1", ok=False)
         left = wait_for(lambda: not self.processes(), 10) or self.processes()
         for pid in self.processes():
@@ -140,17 +143,17 @@ class Controller:
     def wait_for_report(self, count):
         """The process of the last report, or None without a report."""
         with self.changed:
-            self.changed.wait_for(lambda: self.ended() or len(self.lines) >= count, PATIENCE)
+            self.changed.wait_for(lambda: self.ended() or len(self.lines) >= count, PATIENCE + count)
             processes = [int(line[2]) for line in self.lines if line and line[0] == "report"]
             return processes[-1] if processes else None
 
-    def finish(self):
+    def finish(self, patience=PATIENCE):
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(patience)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            code = "no end after %d s" % PATIENCE
+            code = "no end after %d s" % patience
         self.reader.join()
         self.error.seek(0)
         return code, self.error.read()
@@ -185,10 +188,11 @@ def play(cluster, rule, options, draw, point):
     dead = [each for each in victims if each in ("head", "a", "b")]
     wait_for(lambda: not any(alive(cluster.pid(each)) for each in dead))
     cluster.start_again(dead)
-    code, error = controller.finish()
+    patience = PATIENCE + 2 * options.trials
+    code, error = controller.finish(patience)
     if code != 0 and "controller" in victims:
         controller = Controller(cluster, words)
-        code, error = controller.finish()
+        code, error = controller.finish(patience)
     if code != 0:
         raise Fault("%s: the controller ended with %s: %s" % (text, code, error))
     if "decides differently" in error:
@@ -284,4 +288,5 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -34,12 +34,13 @@ class RecorderTest : public StoreTest {
     log_ = ExperimentLog::create(location_,
                                  {.name = location_.name, .spec = "{}", .metric = "loss"}, options)
                .value();
-    recorder_ = std::make_unique<ExperimentRecorder>(*core_, *log_, 0, rule);
+    recorder_ = std::make_unique<ExperimentRecorder>(*core_, *log_, 0, rule, clock(0));
     feed(ExperimentStarted{});
   }
   void feed(const ExperimentEvent& event) {
     std::vector<ExperimentCommand> commands;
-    recorder_->step(static_cast<double>(++events_), event, commands);
+    ++events_;
+    recorder_->step(recorder_->clock().seconds(), event, commands);
     for (const ExperimentCommand& command : commands) {
       if (const auto* started = std::get_if<StartTrial>(&command)) {
         trial_ = started->trial;
@@ -64,6 +65,11 @@ class RecorderTest : public StoreTest {
                          ""});
     }
   }
+  // A second per event, and a wall clock that jumps.
+  ExperimentClock clock(double offset_s) {
+    return ExperimentClock(offset_s, {.monotonic = [this] { return std::chrono::seconds(events_); },
+                                      .wall_ms = [this] { return events_ * 1000 + jump_ms_; }});
+  }
   std::string state() const {
     const auto saved = core_->save();
     return saved->core + saved->searcher;
@@ -77,6 +83,7 @@ class RecorderTest : public StoreTest {
     ResumeState stored;
     log_ = ExperimentLog::resume(location_, stored).value();
     recorder_ = std::make_unique<ExperimentRecorder>(*core_, *log_, 0, SnapshotRule{.events = 10});
+    recorder_->set_clock(clock(events_));
     const auto replayed = recorder_->restore(stored.snapshots).value();
     EXPECT_EQ(replayed.differing(), 0);
     EXPECT_EQ(replayed.events(), events_);
@@ -87,6 +94,7 @@ class RecorderTest : public StoreTest {
   std::unique_ptr<ExperimentLog> log_;
   std::unique_ptr<ExperimentRecorder> recorder_;
   int events_ = 0;
+  std::int64_t jump_ms_ = 0;
   TrialNumber trial_ = -1;
   std::int64_t step_ = 0;
   bool ended_ = false;
@@ -145,6 +153,54 @@ TEST_F(RecorderTest, RowsKeepTimeOfCreation) {
     earlier = trial.created_ms;
   }
   EXPECT_GT(earlier, 50'000);
+}
+
+TEST_F(RecorderTest, WallClockJumps_TimesStayInOrder) {
+  start({.events = 10});
+  constexpr std::int64_t day_ms = 86'400'000;
+  for (const std::int64_t jump : {std::int64_t{0}, -day_ms, day_ms, -2 * day_ms}) {
+    jump_ms_ = jump;
+    play(events_ + 60);
+  }
+  log_->flush();
+  auto reader = read();
+  std::int64_t created = 0;
+  std::int64_t began = 0;
+  for (const auto& trial : reader.trials().value()) {
+    EXPECT_GE(trial.created_ms, created) << trial.trial;
+    created = trial.created_ms;
+    if (trial.ended_ms != 0) EXPECT_GE(trial.ended_ms, trial.created_ms) << trial.trial;
+    for (const auto& attempt : reader.attempts(trial.trial).value()) {
+      EXPECT_GE(attempt.began_ms, began) << trial.trial;
+      began = attempt.began_ms;
+    }
+    std::int64_t reported = trial.created_ms;
+    for (const auto& report : reader.reports(trial.trial).value()) {
+      EXPECT_GE(report.time_ms, reported) << trial.trial;
+      reported = report.time_ms;
+    }
+  }
+  EXPECT_GT(created, 150'000);
+  EXPECT_LE(created, events_ * 1000);
+}
+
+TEST(ExperimentClock, WallClockJumps_BudgetCountsTime) {
+  std::chrono::seconds monotonic{7};
+  std::int64_t wall_ms = 1'800'000'000'000;
+  const ExperimentClock clock(
+      5, {.monotonic = [&] { return monotonic; }, .wall_ms = [&] { return wall_ms; }});
+  const auto budget = make_timeout_stopper(100);
+  EXPECT_FALSE(budget->stops_all(clock.seconds()));
+  wall_ms += 315'576'000'000;  // ten years
+  monotonic += std::chrono::seconds(50);
+  EXPECT_FALSE(budget->stops_all(clock.seconds()));
+  wall_ms = 0;
+  monotonic += std::chrono::seconds(49);
+  EXPECT_FALSE(budget->stops_all(clock.seconds()));
+  EXPECT_EQ(clock.seconds(), 104);
+  EXPECT_EQ(clock.wall_ms(), 1'800'000'099'000);
+  monotonic += std::chrono::seconds(2);
+  EXPECT_TRUE(budget->stops_all(clock.seconds()));
 }
 
 TEST_F(RecorderTest, StoresOutcomeOfEveryFinishedTrial) {

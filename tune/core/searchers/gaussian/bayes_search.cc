@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "tune/core/numpy_arithmetic.h"
 #include "tune/core/searchers/box_minimizer.h"
 #include "tune/core/state_archive.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int warmup_points = 10'000;
 constexpr int local_searches = 10;
+constexpr double live_share = 0.02;  // around running trials, as a part of each range
 
 double normal_density(double z) { return std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi); }
 double normal_distribution(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
@@ -79,9 +81,41 @@ double BayesSearch::acquisition(const MaternProcess& process, double best,
   return gain * normal_distribution(z) + deviation * normal_density(z);
 }
 
-BayesSearch::Point BayesSearch::best_point(NumpyRandom& random) const {
+// Running trials count as results at their means, with the same length scale.
+MaternProcess BayesSearch::fitted_process() const {
   MaternProcess process;
   process.fit(points_, targets_);
+  if (live_.empty()) return process;
+  std::vector<Point> points = points_;
+  std::vector<double> targets = targets_;
+  for (const auto& [trial, point] : live_) {
+    points.push_back(point);
+    targets.push_back(process.predict(point).mean);
+  }
+  process.fit(points, targets, process.length_scale());
+  return process;
+}
+
+// Penalizes points next to running trials by about the deviation of the results.
+double BayesSearch::live_penalty(std::span<const double> x) const {
+  if (live_.empty()) return 0;
+  const bool is_probability = settings_.kind == BayesSettings::Kind::poi;
+  const double most = is_probability ? 1 : std::max(population_deviation(targets_), 1e-12);
+  double penalty = 0;
+  for (const auto& [trial, live] : live_) {
+    double square = 0;
+    for (std::size_t d = 0; d < x.size(); ++d) {
+      const Dimension& dimension = space_.parameters()[sorted_[d]].dimension;
+      const double difference = (x[d] - live[d]) / (dimension.high - dimension.low);
+      square += difference * difference;
+    }
+    penalty += most * std::exp(-square / (2 * live_share * live_share));
+  }
+  return penalty;
+}
+
+BayesSearch::Point BayesSearch::best_point(NumpyRandom& random) const {
+  const MaternProcess process = fitted_process();
   const double best = *std::max_element(targets_.begin(), targets_.end());
   std::vector<BoxBounds> bounds;
   for (const std::size_t i : sorted_) {
@@ -92,15 +126,15 @@ BayesSearch::Point BayesSearch::best_point(NumpyRandom& random) const {
   double most = 0;
   for (int i = 0; i < warmup_points; ++i) {
     Point point = random_point(random);
-    const double value = acquisition(process, best, point);
+    const double value = acquisition(process, best, point) - live_penalty(point);
     if (!chosen.empty() && !(value > most)) continue;
     most = value;
     chosen = std::move(point);
   }
   for (int i = 0; i < local_searches; ++i) {
-    const BoxMinimum found =
-        minimize_in_box([&](std::span<const double> x) { return -acquisition(process, best, x); },
-                        random_point(random), bounds);
+    const BoxMinimum found = minimize_in_box(
+        [&](std::span<const double> x) { return live_penalty(x) - acquisition(process, best, x); },
+        random_point(random), bounds);
     // The later of equal maxima wins.
     if (-found.value < most) continue;
     most = -found.value;
@@ -120,8 +154,8 @@ Result<Suggestion> BayesSearch::ask(TrialNumber trial, SearchRandom random) {
   if (finished_) return Suggestion{.kind = Suggestion::Kind::finished};
   if (random_phase() && begun_ == settings_.random_search_steps)
     return Suggestion{.kind = Suggestion::Kind::later};
-  // Without a new result the model suggests the same point. Ray counts each such repetition, so its
-  // patience ends while trials run.
+  // Ray suggests the point of a running trial again, and its patience ends while trials run. Here
+  // running trials change the model; a point that still repeats waits for the next result.
   if (awaits_result_ && !live_.empty()) return Suggestion{.kind = Suggestion::Kind::later};
   // The random points of bayesian-optimization have a generator of the same seed.
   const Point point =

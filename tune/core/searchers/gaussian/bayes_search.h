@@ -45,6 +45,8 @@ class BayesSearch final : public SearchAlgorithm {
   bool random_phase() const { return ended_ < settings_.random_search_steps; }
   Point random_point(NumpyRandom& random) const;
   Point best_point(NumpyRandom& random) const;
+  MaternProcess fitted_process() const;
+  double live_penalty(std::span<const double> x) const;
   double acquisition(const MaternProcess& process, double best, std::span<const double> x) const;
   std::string key_of(const Point& point) const;
 

@@ -20,6 +20,7 @@ constexpr std::size_t starts_per_search = 6;
 constexpr std::size_t max_grid = 32;           // values of a parameter that are tried one by one
 constexpr std::size_t objective_samples = 48;  // samples of the expected hypervolume improvement
 constexpr double least_gain = 1e-4;
+constexpr double live_radius = 0.02;  // around running trials, in the unit cube
 
 struct Standardized {
   std::vector<double> values;
@@ -234,8 +235,24 @@ void GpSearch::add_front(Model& model, const std::vector<TrialPoint>& trials,
   }
 }
 
+// Penalizes points next to running trials, so that suggestions at one time differ also where the
+// noise hides the effect of another result. 0 without running trials.
+double GpSearch::live_penalty(const Point& point) const {
+  double penalty = 0;
+  constexpr double least = 1e-12;
+  for (const auto& [trial, live] : live_) {
+    double square = 0;
+    for (std::size_t p = 0; p < point.size(); ++p) {
+      const double difference = point[p] - live[p];
+      square += dimension(p).is_category() ? (difference == 0 ? 0 : 1) : difference * difference;
+    }
+    penalty += std::log(least - std::expm1(-square / (2 * live_radius * live_radius)));
+  }
+  return penalty;
+}
+
 double GpSearch::acquisition(const Model& model, const Point& point) const {
-  double value = 0;
+  double value = live_penalty(point);
   for (std::size_t c = 0; c < model.constraints.size(); ++c) {
     const auto predicted = model.constraints[c].predict(point);
     value += log_probability_above(predicted.mean, predicted.variance, model.limits[c]);

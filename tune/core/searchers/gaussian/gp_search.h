@@ -76,6 +76,7 @@ class GpSearch final : public SearchAlgorithm {
   // Adds the Pareto front, the reference point, and the starts of the maximization to the model.
   void add_front(Model& model, const std::vector<TrialPoint>& trials,
                  const std::vector<ObjectivePoint>& scores) const;
+  double live_penalty(const Point& point) const;
   double acquisition(const Model& model, const Point& point) const;
   Point best_point(const Model& model, NumpyRandom& random) const;
   Point climb(const Model& model, Point start) const;
