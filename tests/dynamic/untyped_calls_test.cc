@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -243,8 +244,10 @@ TEST(Untyped, CancelReachesHostOnce) {
   EXPECT_EQ(add(actor), "1");
 }
 
+// By hand: MOBULA_TEST_CANCELS=10000.
 TEST(Untyped, CancelRacesWithCompletion) {
-  constexpr int count = 10'000;
+  const char* given = std::getenv("MOBULA_TEST_CANCELS");
+  const int count = given == nullptr ? 2'000 : std::stoi(given);
   std::vector<AnyRef> refs;
   for (int i = 0; i < count; ++i) {
     refs.push_back(run("concat", {.num_cpus = 0.01}));
@@ -319,7 +322,7 @@ TEST(Untyped, TypedAndUntypedCallsShareAProgram) {
   EXPECT_EQ(mobula::get(mobula::task<typed_square>.remote(3), std::chrono::seconds(30)), 9);
   const auto typed = mobula::actor<TypedCounter>.remote();
   EXPECT_THAT(error_of(call(typed, {.name = "Counter.add"}, {}, {})[0]).message,
-              HasSubstr("has no method Counter.add; did you mean"));
+              HasSubstr("has no method Counter.add; it has: nothing"));
   EXPECT_THROW(mobula::get(ObjectRef<int>(run("concat").anchor()), std::chrono::seconds(30)),
                SerializationError);
   const auto five = mobula::put(5);
