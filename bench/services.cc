@@ -1,7 +1,8 @@
-// Calls of a method by name, in an actor of another program, next to calls of the same method in an
-// actor of this program.
+// Calls of another program next to calls of the same function or method in this program: methods by
+// name, and untyped calls of methods and functions with neutral values.
 // Usage: mobula-bench-services [--quick]
 #include <mobula/mobula.h>
+#include <mobula/neutral.h>
 #include <mobula/service.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +47,31 @@ void call_batch(const mobula::ActorHandle<Actor>& actor) {
   expect(mobula::get(refs).back() == batch, "the last number");
 }
 
+namespace dynamic = mobula::dynamic;
+
+template <class Submit>
+void call_neutral(int calls, const Submit& submit) {
+  std::vector<mobula::AnyRef> refs;
+  refs.reserve(static_cast<std::size_t>(calls));
+  for (int i = 0; i < calls; ++i) {
+    const dynamic::Payload value = dynamic::neutral_payload(i);
+    const dynamic::Argument argument{.value = &value};
+    refs.push_back(submit(std::span(&argument, 1))[0]);
+  }
+  const auto fetched = dynamic::get(refs);
+  const auto& last = std::get<dynamic::StoredPayload>(fetched.back());
+  expect(dynamic::neutral_value(last) == dynamic::NeutralValue(calls), "the last number");
+}
+
+int next_of_task(int x) { return x + 1; }
+
+void call_tasks(int calls) {
+  std::vector<mobula::ObjectRef<int>> refs;
+  refs.reserve(static_cast<std::size_t>(calls));
+  for (int i = 0; i < calls; ++i) refs.push_back(mobula::task<next_of_task>.remote(i));
+  expect(mobula::get(refs).back() == calls, "the last number");
+}
+
 void print(const char* name, const mobula::bench::Turns& turns, double calls) {
   const auto ratio = turns.time_over(1, 0);
   std::printf(
@@ -71,6 +98,30 @@ void measure(const mobula::bench::Pace& pace) {
       mobula::bench::measure_in_turns(pace, {[&] { call_batch<&LocalEcho::next>(local); },
                                              [&] { call_batch<&RemoteEcho::next>(remote); }});
   print("2,000 calls at once", many, batch);
+
+  const mobula::AnyActor untyped(remote);
+  const auto of_method = [&](std::span<const dynamic::Argument> arguments) {
+    return dynamic::call(untyped, {.name = "next"}, {}, arguments);
+  };
+  const auto of_function = [&](std::span<const dynamic::Argument> arguments) {
+    return dynamic::submit({.name = "next_number", .program = "bench echo"}, {}, arguments);
+  };
+  print("neutral method",
+        mobula::bench::measure_in_turns(pace, {[&] { call_one<&LocalEcho::next>(local); },
+                                               [&] { call_neutral(1, of_method); }}),
+        1);
+  print("2,000 neutral methods",
+        mobula::bench::measure_in_turns(pace, {[&] { call_batch<&LocalEcho::next>(local); },
+                                               [&] { call_neutral(batch, of_method); }}),
+        batch);
+  print("neutral function",
+        mobula::bench::measure_in_turns(
+            pace, {[&] { call_tasks(1); }, [&] { call_neutral(1, of_function); }}),
+        1);
+  print("2,000 neutral functions",
+        mobula::bench::measure_in_turns(
+            pace, {[&] { call_tasks(batch); }, [&] { call_neutral(batch, of_function); }}),
+        batch);
 }
 
 }  // namespace

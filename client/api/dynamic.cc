@@ -78,11 +78,25 @@ void check_callable(const char* operation, const Callable& callable) {
   }
   internal::client::check_text("name", callable.name);
   internal::client::check_text("class_name", callable.class_name);
+}
+
+// Neutral calls have the one result of a C++ function.
+void check_program(const Callable& task, const Returns& returns) {
+  if (task.program.empty()) return;
+  internal::client::check_text("program", task.program);
+  if (returns.count == 1 && !returns.streaming) return;
+  throw InvalidRequestError("submit " + std::string(task.name) + " of program " +
+                            std::string(task.program) +
+                            ": functions of other programs have one result, and Returns has " +
+                            (returns.streaming ? "a stream" : std::to_string(returns.count)));
+}
+
+void refuse_program(const char* operation, const Callable& callable) {
   if (callable.program.empty()) return;
-  throw InvalidRequestError(std::string(operation) + " " + std::string(shown) + " of program " +
-                            std::string(callable.program) +
-                            ": untyped calls reach the program of this job alone; leave `program` "
-                            "empty");
+  throw InvalidRequestError(std::string(operation) + " " + std::string(callable.name) +
+                            " of program " + std::string(callable.program) +
+                            ": `program` is for functions; get_actor returns the actors that "
+                            "another program has created");
 }
 
 void check_returns(const Callable& callable, const Returns& returns, int num_returns) {
@@ -125,24 +139,29 @@ std::vector<AnyRef> submit(const Callable& task, const TaskOptions& options,
                            std::span<const Argument> arguments, Returns returns) {
   check_callable("submit", task);
   check_returns(task, returns, options.num_returns);
+  check_program(task, returns);
   const auto request = request_of<detail::TaskRequest>(options);
   const auto target = detail::runtime();
   const RuntimeArguments passed(target, arguments);
   ResultIds ids(returns.count);
   const auto& entry = internal::client::untyped_task();
-  detail::require(target->submit_task({.function = detail::Registry::instance().key_of(entry),
-                                       .function_name = task.name,
-                                       .request = request,
-                                       .arguments = passed.span(),
-                                       .results = ids.span(),
-                                       .types = internal::client::untyped_types(),
-                                       .streaming = returns.streaming}));
+  detail::require(
+      target->submit_task({.function = detail::Registry::instance().key_of(entry),
+                           .function_name = task.name,
+                           .request = request,
+                           .arguments = passed.span(),
+                           .results = ids.span(),
+                           .types = task.program.empty() ? internal::client::untyped_types()
+                                                         : internal::client::neutral_types(),
+                           .streaming = returns.streaming,
+                           .program = task.program}));
   return ids.adopt(target);
 }
 
 AnyActor create(const Callable& constructor, const ActorOptions& options,
                 std::span<const Argument> arguments) {
   check_callable("create", constructor);
+  refuse_program("create", constructor);
   if (constructor.class_name.empty()) {
     throw InvalidRequestError("create an actor by " + std::string(constructor.name) +
                               ": the class has no name");
@@ -164,6 +183,7 @@ AnyActor create(const Callable& constructor, const ActorOptions& options,
 std::vector<AnyRef> call(const AnyActor& actor, const Callable& method, const CallOptions& options,
                          std::span<const Argument> arguments, Returns returns) {
   check_callable("call", method);
+  refuse_program("call", method);
   check_returns(method, returns, options.num_returns);
   const auto request = request_of<detail::CallRequest>(options);
   const auto target = detail::runtime();

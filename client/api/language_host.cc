@@ -1,7 +1,9 @@
 #include "client/api/language_host.h"
 
+#include <errno.h>
 #include <link.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +21,7 @@ using detail::Entry;
 using detail::EntryKind;
 
 constexpr std::string_view untyped_mark = "untyped ";
+constexpr std::string_view neutral_mark = "neutral ";
 
 // Process-wide by nature, as the registry is. Never destroyed: runners may use it until the end.
 std::atomic<const dynamic::Host*> the_host{nullptr};
@@ -82,6 +85,12 @@ std::string build_id(const void* of_image) {
   return search.id;
 }
 
+std::string types_of_caller(std::string_view mark) {
+  const dynamic::Host* const host = language_host();
+  const bool has_name = host != nullptr && !host->language.empty();
+  return std::string(mark) + (has_name ? host->language : "C++") + '\n' + program_name();
+}
+
 }  // namespace
 
 const dynamic::Host* language_host() { return the_host.load(std::memory_order_acquire); }
@@ -103,17 +112,25 @@ const Entry& untyped_constructor() { return constructor_entry; }
 const Entry& untyped_method() { return method_entry; }
 
 const std::string& untyped_types() {
-  static const auto* const types = [] {
-    const dynamic::Host* const host = language_host();
-    const bool has_name = host != nullptr && !host->language.empty();
-    return new std::string(std::string(untyped_mark) + (has_name ? host->language : "C++"));
-  }();
+  static const auto* const types = new std::string(types_of_caller(untyped_mark));
   return *types;
 }
 
-std::string_view language_of(std::string_view types) {
-  return types.starts_with(untyped_mark) ? types.substr(untyped_mark.size()) : std::string_view();
+const std::string& neutral_types() {
+  static const auto* const types = new std::string(types_of_caller(neutral_mark));
+  return *types;
 }
+
+std::optional<UntypedCaller> untyped_caller(std::string_view types) {
+  const bool neutral = types.starts_with(neutral_mark);
+  if (!neutral && !types.starts_with(untyped_mark)) return std::nullopt;
+  types.remove_prefix((neutral ? neutral_mark : untyped_mark).size());
+  const auto end = std::min(types.find('\n'), types.size());
+  return UntypedCaller{neutral, types.substr(0, end),
+                       types.substr(std::min(end + 1, types.size()))};
+}
+
+std::string program_name() { return program_invocation_short_name; }
 
 std::string library_build() {
   static const auto* const build = [] {

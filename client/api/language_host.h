@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,10 +26,20 @@ const detail::Entry& untyped_task();
 const detail::Entry& untyped_constructor();
 const detail::Entry& untyped_method();
 
-// CallForm::types of an untyped call: the mark and the language of the caller.
+// CallForm::types of an untyped call: a mark, the language of the caller, and its program.
 const std::string& untyped_types();
-// The language of the caller of a call with these types. Empty for other calls.
-std::string_view language_of(std::string_view types);
+// The same for a function of another program.
+const std::string& neutral_types();
+// The caller of an untyped call.
+struct UntypedCaller {
+  bool neutral = false;  // the call names a function of another program
+  std::string_view language;
+  std::string_view program;  // name of the executable
+};
+// Nothing for other calls.
+std::optional<UntypedCaller> untyped_caller(std::string_view types);
+// The name of the executable of this process.
+std::string program_name();
 
 // Identifies this build of the library.
 std::string library_build();

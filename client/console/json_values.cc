@@ -11,6 +11,8 @@
 #include <stdexcept>
 
 #include "base/json_writer.h"
+#include "base/utf8.h"
+#include "client/console/json_msgpack.h"
 #include "client/console/type_text.h"
 
 namespace mobula::internal::runtime::console {
@@ -30,6 +32,7 @@ struct Misfit : std::runtime_error {
 // Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
 // space for its full depth.
 Json outline(const Json& json, int levels = 6) {
+  if (json.is_binary()) return fmt::format("{} bytes", json.get_binary().size());
   if (!json.is_structured()) return json;
   if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
   Json copy = json.is_array() ? Json::array() : Json::object();
@@ -55,6 +58,9 @@ class Choices {
   // no alternative fits, or one is being tried
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
+  explicit Choices(JsonForm form) : form_(form) {}
+  bool is_neutral() const { return form_ == JsonForm::neutral; }
+
   std::optional<std::size_t> find(const Json& json, const TypeDescription& type) const {
     const auto at = chosen_.find({&json, &type});
     return at == chosen_.end() ? std::nullopt : std::optional(at->second);
@@ -64,6 +70,7 @@ class Choices {
   }
 
  private:
+  JsonForm form_;
   std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
 };
 
@@ -103,6 +110,7 @@ void write_number(mobula::Writer& out, Number number) {
 
 double double_of(const Json& json, const JsonPath& path) {
   if (json.is_number()) return json.get<double>();
+  if (path.choices().is_neutral()) path.refuse(json, "number");
   if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (json == "inf") return std::numeric_limits<double>::infinity();
   if (json == "-inf") return -std::numeric_limits<double>::infinity();
@@ -198,6 +206,12 @@ void align_block(mobula::Writer& out, const TypeDescription& element, std::size_
   out.align_to(large ? std::max(detail::block_alignment, element.alignment) : element.alignment);
 }
 
+bool has_bytes(const TypeDescription& element) {
+  const bool is_byte = element.shape == Shape::enumeration;  // std::byte
+  const TypeDescription& number = is_byte ? *parts_of(element).front() : element;
+  return number.number == NumberKind::unsigned_integer && number.size_bytes == 1;
+}
+
 void write_block(mobula::Writer& out, const Json& json, const TypeDescription& type,
                  const JsonPath& path) {
   const TypeDescription& element = *parts_of(type).front();
@@ -207,6 +221,12 @@ void write_block(mobula::Writer& out, const Json& json, const TypeDescription& t
     out.write_count(text.size());
     align_block(out, element, text.size());
     return out.write_bytes(text.data(), text.size());
+  }
+  if (json.is_binary() && has_bytes(element)) {
+    const auto& bytes = json.get_binary();
+    out.write_count(bytes.size());
+    align_block(out, element, bytes.size());
+    return out.write_bytes(bytes.data(), bytes.size());
   }
   if (!json.is_array()) path.refuse(json, "array");
   out.write_count(json.size());
@@ -347,20 +367,29 @@ Number read_number(mobula::Reader& in) {
   return number;
 }
 
-Json floating_json(double number) {
+// The mode of a reader: inside a plain value no padding exists.
+struct ReadMode {
+  bool plain = false;
+  bool neutral = false;
+  ReadMode within(bool is_plain) const { return {is_plain, neutral}; }
+};
+
+Json floating_json(double number, ReadMode mode) {
+  if (mode.neutral) return number;
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   return number;
 }
 
-Json read_floating(mobula::Reader& in, const TypeDescription& type) {
+Json read_floating(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
   // A float printed as a double would show extra digits, so the shortest text of the float is used.
   if (type.size_bytes == sizeof(float)) {
     const auto number = read_number<float>(in);
-    return std::isfinite(number) ? Json::parse(fmt::format("{}", number)) : floating_json(number);
+    const bool is_short = std::isfinite(number) && !mode.neutral;
+    return is_short ? Json::parse(fmt::format("{}", number)) : floating_json(number, mode);
   }
-  if (type.size_bytes == sizeof(double)) return floating_json(read_number<double>(in));
-  return floating_json(static_cast<double>(read_number<long double>(in)));
+  if (type.size_bytes == sizeof(double)) return floating_json(read_number<double>(in), mode);
+  return floating_json(static_cast<double>(read_number<long double>(in)), mode);
 }
 
 Json read_integer(mobula::Reader& in, const TypeDescription& type) {
@@ -371,49 +400,65 @@ Json read_integer(mobula::Reader& in, const TypeDescription& type) {
   return static_cast<std::int64_t>(pattern << unused) >> unused;
 }
 
-Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain);
+Json read(mobula::Reader& in, const TypeDescription& type, ReadMode mode);
 
-Json read_each(mobula::Reader& in, const Parts& parts, bool within_plain) {
+Json read_each(mobula::Reader& in, const Parts& parts, ReadMode mode) {
   if (parts.empty()) {
     in.take(1);
     return nullptr;
   }
   Json json = Json::array();
-  for (const auto* part : parts) json.push_back(read(in, *part, within_plain));
+  for (const auto* part : parts) {
+    try {
+      json.push_back(read(in, *part, mode));
+    } catch (const Misfit& why) {
+      throw Misfit(fmt::format("member {}: {}", json.size() + 1, why.what()));
+    }
+  }
   return json;
 }
 
 Json read_elements(mobula::Reader& in, const TypeDescription& element, std::size_t count,
-                   bool within_plain) {
+                   ReadMode mode) {
   Json json = Json::array();
-  for (std::size_t i = 0; i < count; ++i) json.push_back(read(in, element, within_plain));
+  for (std::size_t i = 0; i < count; ++i) json.push_back(read(in, element, mode));
   return json;
 }
 
-Json read_block(mobula::Reader& in, const TypeDescription& type) {
+Json read_block(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
   const TypeDescription& element = *parts_of(type).front();
   const std::size_t count = in.read_count(element.size_bytes);
   const bool large = count * element.size_bytes >= detail::block_alignment;
   in.align_to(large ? std::max(detail::block_alignment, element.alignment) : element.alignment);
-  if (!type.is_text) return read_elements(in, element, count, true);
+  if (mode.neutral && has_bytes(element)) {
+    const auto bytes = in.take(count);
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    return Json::binary({first, first + bytes.size()});
+  }
+  if (!type.is_text) return read_elements(in, element, count, mode.within(true));
   const auto bytes = in.take(count);
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (mode.neutral && valid_utf8(text) != text)
+    throw Misfit("its text is not UTF-8; std::vector<std::byte> has any bytes");
+  return text;
 }
 
-Json read_association(mobula::Reader& in, const TypeDescription& type) {
+Json read_association(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
   const TypeDescription& element = *parts_of(type).front();
-  Json elements = read_elements(in, element, in.read_count(element.smallest_bytes), false);
+  Json elements =
+      read_elements(in, element, in.read_count(element.smallest_bytes), mode.within(false));
   if (!type.is_map || !parts_of(element).front()->is_text) return elements;
   Json object = Json::object();
   for (auto& pair : elements) object[pair[0].get<std::string>()] = std::move(pair[1]);
   return object;
 }
 
-Json read_array(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
-  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment)
+Json read_array(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
+  if (!mode.plain && type.is_plain && type.size_bytes >= detail::block_alignment)
     in.align_to(detail::block_alignment);
   if (type.count != 0)
-    return read_elements(in, *parts_of(type).front(), type.count, within_plain || type.is_plain);
+    return read_elements(in, *parts_of(type).front(), type.count,
+                         mode.within(mode.plain || type.is_plain));
   in.take(1);
   return Json::array();
 }
@@ -424,36 +469,12 @@ bool read_flag(mobula::Reader& in) {
   return byte == 1;
 }
 
-// Stops at excessive nesting, before the library's reader exhausts the stack.
-class DepthCheck final : public nlohmann::json_sax<Json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return false; }  // has no JSON form
-  bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
-  bool key(string_t&) override { return true; }
-  bool end_object() override { return --depth_ >= 0; }
-  bool start_array(std::size_t) override { return ++depth_ <= detail::max_depth; }
-  bool end_array() override { return --depth_ >= 0; }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
-  }
-
- private:
-  int depth_ = 0;
-};
-
-Json read_msgpack(mobula::Reader& in) {
+Json read_msgpack(mobula::Reader& in, ReadMode mode) {
   const std::size_t count = in.read_count(1);
   in.align_to(count >= detail::block_alignment ? detail::block_alignment : 1);
   const auto bytes = in.take(count);
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  DepthCheck check;
-  if (!Json::sax_parse(begin, begin + bytes.size(), &check, Json::input_format_t::msgpack)) {
+  if (!has_json(bytes, mode.neutral)) {
     throw Misfit(
         "its msgpack has no JSON form: it has binary parts, keys that are no text, or nests too "
         "deep");
@@ -461,7 +482,7 @@ Json read_msgpack(mobula::Reader& in) {
   return Json::from_msgpack(begin, begin + bytes.size());
 }
 
-Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
+Json read(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
   in.enter();
   const auto leave = [&in](Json json) {
     in.leave();
@@ -470,39 +491,41 @@ Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
   switch (type.shape) {
     case Shape::boolean: return leave(read_flag(in));
     case Shape::number:
-      return leave(type.number == NumberKind::floating ? read_floating(in, type)
+      return leave(type.number == NumberKind::floating ? read_floating(in, type, mode)
                                                        : read_integer(in, type));
-    case Shape::enumeration: return leave(read(in, *parts_of(type).front(), within_plain));
+    case Shape::enumeration: return leave(read(in, *parts_of(type).front(), mode));
     case Shape::complex_number: {
       const Parts part = parts_of(type);
-      return leave(read_each(in, {part.front(), part.front()}, within_plain));
+      return leave(read_each(in, {part.front(), part.front()}, mode));
     }
     case Shape::optional:
     case Shape::unique_pointer:
-      return leave(read_flag(in) ? read(in, *parts_of(type).front(), false) : Json(nullptr));
+      return leave(read_flag(in) ? read(in, *parts_of(type).front(), mode.within(false))
+                                 : Json(nullptr));
     case Shape::variant: {
       const Parts parts = parts_of(type);
       const auto index = read_number<std::uint32_t>(in);
       if (index >= parts.size()) throw Misfit("a variant has no such alternative");
-      return leave(read(in, *parts[index], false));
+      return leave(read(in, *parts[index], mode.within(false)));
     }
-    case Shape::tuple: return leave(read_each(in, parts_of(type), false));
-    case Shape::array: return leave(read_array(in, type, within_plain));
+    case Shape::tuple: return leave(read_each(in, parts_of(type), mode.within(false)));
+    case Shape::array: return leave(read_array(in, type, mode));
     case Shape::duration: {
-      const Json ticks = read(in, *parts_of(type).front(), false);
-      return leave(floating_json(ticks.is_number() ? ticks.get<double>() * type.tick_s : 0));
+      const Json ticks = read(in, *parts_of(type).front(), mode.within(false));
+      return leave(floating_json(ticks.is_number() ? ticks.get<double>() * type.tick_s : 0, mode));
     }
-    case Shape::time_point: return leave(read(in, *parts_of(type).front(), false));
-    case Shape::block: return leave(read_block(in, type));
+    case Shape::time_point: return leave(read(in, *parts_of(type).front(), mode.within(false)));
+    case Shape::block: return leave(read_block(in, type, mode));
     case Shape::sequence: {
       const TypeDescription& element = *parts_of(type).front();
-      return leave(read_elements(in, element, in.read_count(element.smallest_bytes), false));
+      return leave(
+          read_elements(in, element, in.read_count(element.smallest_bytes), mode.within(false)));
     }
-    case Shape::association: return leave(read_association(in, type));
-    case Shape::plain_struct: return leave(read_each(in, parts_of(type), true));
-    case Shape::members: return leave(read_each(in, parts_of(type), false));
+    case Shape::association: return leave(read_association(in, type, mode));
+    case Shape::plain_struct: return leave(read_each(in, parts_of(type), mode.within(true)));
+    case Shape::members: return leave(read_each(in, parts_of(type), mode.within(false)));
     case Shape::custom:
-      if (type.is_msgpack) return leave(read_msgpack(in));
+      if (type.is_msgpack) return leave(read_msgpack(in, mode));
       break;
     case Shape::none:
     case Shape::own: break;
@@ -512,8 +535,8 @@ Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
 
 class JsonValue final : public detail::Outgoing {
  public:
-  JsonValue(const Json& json, const TypeDescription& type)
-      : Outgoing(type.fingerprint), json_(json), type_(type) {
+  JsonValue(const Json& json, const TypeDescription& type, JsonForm form)
+      : Outgoing(type.fingerprint), json_(json), type_(type), choices_(form) {
     measure();
   }
 
@@ -529,22 +552,24 @@ class JsonValue final : public detail::Outgoing {
 }  // namespace
 
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
-                                                         const TypeDescription& type) {
+                                                         const TypeDescription& type,
+                                                         JsonForm form) {
   if (auto why = why_no_json(type); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
-    return std::shared_ptr<const detail::Outgoing>(std::make_shared<JsonValue>(json, type));
+    return std::shared_ptr<const detail::Outgoing>(std::make_shared<JsonValue>(json, type, form));
   } catch (const std::exception& misfit) {
     return failure(ErrorCode::invalid_argument, misfit.what());
   }
 }
 
-Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type) {
+Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type,
+                     JsonForm form) {
   if (auto why = why_no_json(type); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
     mobula::Reader in = detail::open_value(stored, type.fingerprint, type.name);
-    Json json = read(in, type, false);
+    Json json = read(in, type, {.neutral = form == JsonForm::neutral});
     detail::require_end(in);
     return json;
   } catch (const std::exception& bad) {

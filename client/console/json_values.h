@@ -2,10 +2,13 @@
 // Containers and tuples are arrays, maps with text keys objects, structs arrays of their members,
 // times seconds, empty values null. Types with MSGPACK_DEFINE_MAP are objects of their named
 // members, those with MSGPACK_DEFINE arrays.
+// The neutral form (<mobula/neutral.h>) differs: vectors of bytes are binary values, and numbers
+// that are not finite stay numbers.
 // Thread: any (pure functions).
 // Not: types with another custom serializer, refs, handles, and tensors.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,12 +21,16 @@ namespace mobula::internal::runtime::console {
 
 using Json = nlohmann::ordered_json;
 
+enum class JsonForm : std::uint8_t { text, neutral };
+
 // The value, ready to be passed to a call. invalid_argument names the path within `json` and what
 // belongs there. `json` and `type` are borrowed for as long as the value lives.
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
-                                                         const detail::TypeDescription& type);
+                                                         const detail::TypeDescription& type,
+                                                         JsonForm form = JsonForm::text);
 
 // Errors: corrupt if the bytes are not of this type.
-Result<Json> json_of(const detail::StoredValue& stored, const detail::TypeDescription& type);
+Result<Json> json_of(const detail::StoredValue& stored, const detail::TypeDescription& type,
+                     JsonForm form = JsonForm::text);
 
 }  // namespace mobula::internal::runtime::console

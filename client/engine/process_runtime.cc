@@ -22,8 +22,14 @@ constexpr std::size_t most_prepared = 4096;
 // See Calls::name. Untyped calls of one function may differ in the number of results.
 std::uint64_t name_hash(std::string_view types, std::string_view name, std::size_t num_returns,
                         bool streaming) {
+  if (types.empty()) return 0;
   const auto form = num_returns << 1 | (streaming ? 1 : 0);
-  return types.empty() ? 0 : detail::mix(detail::mix(detail::mix_start, form), name);
+  return detail::mix(detail::mix(detail::mix_start, form), name);
+}
+
+// The same for a function of another program.
+std::uint64_t name_hash(std::uint64_t name, ProgramId program) {
+  return detail::mix(detail::mix(name, program.bits().high), program.bits().low);
 }
 
 }  // namespace
@@ -133,8 +139,8 @@ CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
 }
 
 DemandClass ProcessRuntime::class_of(const detail::ResourceRequest& resources,
-                                     std::int32_t max_calls) const {
-  return demand_class_of(resources, options_.job, options_.program, max_calls, options_.captured);
+                                     std::int32_t max_calls, ProgramId program) const {
+  return demand_class_of(resources, options_.job, program, max_calls, options_.captured);
 }
 
 CallForm ProcessRuntime::form_of(CallKind kind, const detail::FunctionKey& function,
@@ -179,6 +185,12 @@ const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const R
 
 detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
   detail::stages().pass(detail::Stage::submitted);
+  ProgramId program = options_.program;
+  if (!submission.program.empty()) {
+    auto found = program_of(submission.program);
+    if (!found.ok()) return found.error();
+    program = found.value();
+  }
   Puts puts;
   if (auto failed = put_large(submission.arguments, submission.request->block_on_limit, puts))
     return *failed;
@@ -188,8 +200,9 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     if (auto failed = wait_for_budget(lock, submission.request->block_on_limit)) return *failed;
   }
   const auto& request = *submission.request;
-  const auto name = name_hash(submission.types, submission.function_name, submission.results.size(),
-                              submission.streaming);
+  auto name = name_hash(submission.types, submission.function_name, submission.results.size(),
+                        submission.streaming);
+  if (!submission.program.empty()) name = name_hash(name, program);
   const Prepared& known = prepared(submission.request, submission.function, ActorId(), name, [&] {
     CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
     form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
@@ -201,7 +214,8 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     if (submission.streaming)
       form.stream.window = static_cast<std::uint32_t>(request.stream_window);
-    return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
+    return Prepared{nullptr, std::move(form),
+                    class_of(request.resources, request.max_calls, program)};
   });
   SubmitTask event;
   event.call.task = child_id(context->task, context->children.fetch_add(1));
@@ -246,7 +260,7 @@ ActorSpec ProcessRuntime::spec_of(const detail::ActorCreation& creation) {
   spec.threads = request.threads;
   for (const auto& [name, limit] : request.concurrency_groups) spec.groups.push_back({name, limit});
   spec.out_of_order = request.allow_out_of_order_execution;
-  spec.demand = class_of(request.resources, 0);
+  spec.demand = class_of(request.resources, 0, options_.program);
   spec.class_offset = creation.constructor.offset;
   CallRecord& constructor = spec.constructor;
   constructor.task = TaskId::derived(spec.actor, "construct", 0);

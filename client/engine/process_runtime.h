@@ -155,7 +155,10 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done pull_tensors(ProcessEngine::Lock& lock, std::span<const detail::RawId> objects,
                             const detail::GetRequest& request, Pulls& pulls,
                             const std::function<detail::Done()>& values_settled);
-  DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
+  DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls,
+                       ProgramId program) const;
+  // The program of the running job with this name; asks the head at most once per second.
+  detail::Answer<ProgramId> program_of(std::string_view job_name);
   ActorSpec spec_of(const detail::ActorCreation& creation);
   CallForm form_of(CallKind kind, const detail::FunctionKey& function,
                    std::size_t num_returns) const;
@@ -199,6 +202,11 @@ class ProcessRuntime final : public detail::Runtime,
   Table<Calls, Prepared> prepared_;
   // rows of `prepared_` for any request, latest first
   Table<Calls, std::array<const Prepared*, 4>> last_prepared_;
+  struct KnownProgram {
+    ProgramId id;
+    Time until;  // the job with this name may run another program later
+  };
+  std::map<std::string, KnownProgram, std::less<>> programs_;  // by the name of a job
   std::uint64_t ids_made_ = 0;
   std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
   LocalTensors tensors_;

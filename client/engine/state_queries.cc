@@ -13,6 +13,8 @@ using Json = nlohmann::json;
 
 constexpr Duration head_timeout = 30s;
 constexpr Duration report_timeout = 5s;
+constexpr Duration program_lifetime = 1s;
+constexpr std::size_t most_known_programs = 256;
 
 std::map<std::string, double> sums(const std::string& text, const char* column) {
   std::map<std::string, double> result;
@@ -67,6 +69,30 @@ detail::Done ProcessRuntime::report_experiment(std::string_view report) {
   if (read != nullptr && read->error.empty()) return {};
   return make_error(detail::ErrorKind::connection,
                     read == nullptr ? "the head answered something else" : read->error);
+}
+
+Answer<ProgramId> ProcessRuntime::program_of(std::string_view job_name) {
+  {
+    const auto lock = engine_->lock();
+    const auto known = programs_.find(job_name);
+    if (known != programs_.end() && monotonic_now() < known->second.until) return known->second.id;
+  }
+  const auto found = read_json<ProgramId>(
+      read_state("program", std::string(job_name)),
+      [](const std::string& text) -> Answer<ProgramId> {
+        const Json answer = Json::parse(text);
+        if (answer.contains("not_found"))
+          return make_error(detail::ErrorKind::not_found, answer.at("not_found"));
+        if (answer.contains("ambiguous"))
+          return make_error(detail::ErrorKind::invalid_request, answer.at("ambiguous"));
+        return ProgramId::from_hex(answer.at("program").get<std::string>()).value_or(ProgramId());
+      });
+  if (!found.ok()) return found;
+  const auto lock = engine_->lock();
+  if (programs_.size() >= most_known_programs) programs_.clear();
+  programs_.insert_or_assign(std::string(job_name),
+                             KnownProgram{found.value(), monotonic_now() + program_lifetime});
+  return found;
 }
 
 Answer<std::vector<Node>> ProcessRuntime::nodes() {

@@ -77,6 +77,15 @@ std::int64_t own_pid() {
   return pid;
 }
 
+const detail::Entry& entry_of_host(CallKind kind) {
+  switch (kind) {
+    case CallKind::task: break;
+    case CallKind::construct_actor: return client::untyped_constructor();
+    case CallKind::actor_call: return client::untyped_method();
+  }
+  return client::untyped_task();
+}
+
 void append(RefRecords& to, const RefRecords& refs) {
   to.insert(to.end(), refs.begin(), refs.end());
 }
@@ -306,6 +315,13 @@ void CallRunner::share_tensors() {
   }
 }
 
+// Whether an untyped call means a function or method of C++. The host has all other names.
+bool CallRunner::is_neutral(const CallForm& form, const client::UntypedCaller& caller) const {
+  if (form.kind == CallKind::actor_call)
+    return actor_.class_tag != nullptr && actor_.class_tag != client::untyped_method().class_tag();
+  return caller.neutral && (client::language_host() == nullptr || has_function(form));
+}
+
 detail::Outcome CallRunner::run_entry(const Started& started,
                                       std::span<detail::StoredValue> arguments,
                                       detail::ResultSink& results) {
@@ -318,7 +334,11 @@ detail::Outcome CallRunner::run_entry(const Started& started,
   const client::ContextScope scope(started.context);
   if (form.types == json_types && actor_.class_tag != nullptr)
     return run_json_call(form, actor_.class_tag, invocation);
-  Callee callee = callee_of(form, actor_.class_tag);
+  const auto untyped = client::untyped_caller(form.types);
+  if (untyped && is_neutral(form, *untyped))
+    return run_neutral_call(form, *untyped, actor_.class_tag, invocation);
+  Callee callee =
+      untyped ? Callee{&entry_of_host(form.kind), {}} : callee_of(form, actor_.class_tag);
   const auto* entry = callee.entry;
   if (entry == nullptr) return {.error = std::move(callee.error)};
   if (entry->kind() == detail::EntryKind::method && entry->class_tag() != actor_.class_tag) {

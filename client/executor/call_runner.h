@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/queue.h"
+#include "client/api/language_host.h"
 #include "client/engine/callee_half.h"
 #include "client/engine/engine_options.h"
 #include "client/engine/process_runtime.h"
@@ -72,6 +73,7 @@ class CallRunner final : public client::StartedCalls {
   void label_output(const RunCall& run);
   RanCall run_call(const Started& started);
   void share_tensors();
+  bool is_neutral(const CallForm& form, const client::UntypedCaller& caller) const;
   detail::Outcome run_entry(const Started& started, std::span<detail::StoredValue> arguments,
                             detail::ResultSink& results);
 

@@ -21,7 +21,8 @@ detail::Outcome run_untyped_call(const RunCall& run, const DeferredCall::Host& e
   const CallForm& form = *run.call.form;
   const dynamic::Host* const host = client::language_host();
   if (host == nullptr) {
-    const auto language = client::language_of(form.types);
+    const auto caller = client::untyped_caller(form.types);
+    const std::string_view language = caller ? caller->language : std::string_view();
     return {.error = client::make_error(
                 detail::ErrorKind::task,
                 fmt::format("running {}, a function of {}: this process has no host for it; call "

@@ -474,7 +474,9 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   Actor* actor = rows_.find(fact.actor.actor);
   if (actor == nullptr) {
     const Job& job = *tables_.jobs.find(fact.actor.job);
-    actor = &add(ActorRow{fact.actor, job.start.program, job.start.env, fact.generation, 0},
+    const Job* const owner = tables_.jobs.job_with_program(fact.actor.demand);
+    actor = &add(ActorRow{fact.actor, (owner == nullptr ? job : *owner).start.program,
+                          job.start.env, fact.generation, 0},
                  name_space_of(fact.actor.job, fact.actor.name_space));
   }
   set_slot(*actor, fact.slot, node);

@@ -178,7 +178,8 @@ void ActorTable::create(const CreateActor& message) {
   const std::string name_space = name_space_of(spec.job, spec.name_space);
   if (refuse_create(message, name_space)) return;
   const Job& job = *tables_.jobs.find(spec.job);
-  ActorRow row{spec, job.start.program, job.start.env, 0, 0};
+  const Job* const owner = tables_.jobs.job_with_program(spec.demand);
+  ActorRow row{spec, (owner == nullptr ? job : *owner).start.program, job.start.env, 0, 0};
   row.spec.name_space = name_space;  // required by a detached actor after its job row is removed
   row.spec.entry = {};               // only tools submit commands
   Actor& actor = add(std::move(row), name_space);

@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
+#include "base/edit_distance.h"
 #include "head/core/head_tables.h"
+#include "head/core/view/documents.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -164,6 +167,7 @@ void JobTable::end_the_rest(JobId id) {
   tables_.groups.job_ended(id, {});
   tables_.nodes.broadcast(JobEnded{id, {}, false});
   slot_gone(id);
+  tables_.slots.refuse_absent_programs();
 
   ended_.push_back(id);
   if (ended_.size() > tables_.options.max_ended_kept) {
@@ -245,6 +249,55 @@ DemandClass JobTable::with_job_env(DemandClass demand) const {
   const Job* job = rows_.find(demand.job);
   if (job != nullptr) demand.env.insert(job->start.env.begin(), job->start.env.end());
   return demand;
+}
+
+bool JobTable::has_other_program(const DemandClass& demand) const {
+  const Job* job = rows_.find(demand.job);
+  if (job == nullptr) return false;
+  const ProgramId own = job->start.program.id;
+  return !own.empty() && !demand.program.empty() && demand.program != own;
+}
+
+const Job* JobTable::job_with_program(const DemandClass& demand) const {
+  if (!has_other_program(demand)) return rows_.find(demand.job);
+  const Job* lingering = nullptr;
+  for (const auto& [id, job] : rows_) {
+    if (job.start.program.id != demand.program || !job.works()) continue;
+    if (job.runs()) return &job;
+    lingering = &job;
+  }
+  return lingering;
+}
+
+std::string JobTable::program_json(const std::string& job_name) const {
+  std::map<ProgramId, std::string> found;  // with the jobs that run it
+  std::string nearest;
+  for (const auto& [id, job] : rows_) {
+    const StartJob& start = job.start;
+    if (!job.works() || start.program.id.empty()) continue;
+    const auto distance = [&](const std::string& name) { return edit_distance(job_name, name); };
+    if (nearest.empty() || distance(start.name) < distance(nearest)) nearest = start.name;
+    if (start.name != job_name) continue;
+    std::string& jobs = found[start.program.id];
+    jobs += (jobs.empty() ? "" : ", ") + id.hex();
+  }
+  Json answer;
+  if (found.size() == 1) {
+    answer["program"] = found.begin()->first.hex();
+  } else if (found.empty()) {
+    const std::string hint = nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
+    answer["not_found"] =
+        fmt::format("find program '{}': no running job has this name{}", job_name, hint);
+  } else {
+    std::string all;
+    for (const auto& [program, jobs] : found)
+      all += fmt::format("{}{} (job {})", all.empty() ? "" : ", ", program.brief(), jobs);
+    answer["ambiguous"] = fmt::format(
+        "find program '{}': jobs with this name run several programs: {}; give the jobs different "
+        "names",
+        job_name, all);
+  }
+  return json_text(answer);
 }
 
 Time JobTable::driver_absent(ProcessId driver) {

@@ -72,6 +72,13 @@ class JobTable {
   bool runs(JobId id) const;
   bool works(JobId id) const;
   const Job* find(JobId id) const { return rows_.find(id); }
+  // A task may name a function of the program of another job. Whether the demand does that.
+  bool has_other_program(const DemandClass& demand) const;
+  // Returns the job whose program the demand names, or null if no such job works.
+  const Job* job_with_program(const DemandClass& demand) const;
+  // Returns a JSON document with the program of the working jobs with this name, or with the reason
+  // why no such program or several ones exist.
+  std::string program_json(const std::string& job_name) const;
   // Returns the demand with the environment of its job, as executors start for it.
   DemandClass with_job_env(DemandClass demand) const;
   const Table<JobId, Job>& rows() const { return rows_; }

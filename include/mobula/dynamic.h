@@ -36,7 +36,11 @@ struct Callable {
   std::string_view name = {};        // function, constructor, or method
   std::string_view class_name = {};  // constructors: the class. Methods: set in a host
   Kind kind = Kind::task;            // set in a host; submit, create, and call ignore it
-  std::string_view program = {};     // must be empty: this program
+  // Tasks: the function of another program, by the name of the job of a driver that runs it or that
+  // has left detached actors. The name is a whole one, or the part after the last "::". Arguments
+  // and results are neutral values (<mobula/neutral.h>), as in calls of actors whose class is C++.
+  // Empty: this program.
+  std::string_view program = {};
   // Constructors: one thread runs all calls of the actor, for hosts that complete calls later.
   // max_concurrency limits the incomplete calls, as always.
   bool asynchronous = false;

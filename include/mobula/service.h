@@ -6,6 +6,7 @@
 #pragma once
 
 #include <mobula/actor.h>
+#include <mobula/task.h>
 
 namespace mobula {
 
@@ -16,6 +17,15 @@ class Service {
  public:
   // Registers the methods.
   Service() { (detail::MethodEntry<C, methods, false>::entry.keep(), ...); }
+};
+
+// Makes functions callable by untyped callers of other programs (<mobula/dynamic.h>). Functions
+// that this program submits need no entry here. Defined at namespace scope, as a Service.
+template <auto... functions>
+class Functions {
+ public:
+  // Registers the functions.
+  Functions() { (detail::TaskEntry<functions, false>::entry.keep(), ...); }
 };
 
 }  // namespace mobula

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <mobula/dynamic.h>
+#include <mobula/neutral.h>
 
 #include "client/api/language_host.h"
 #include "client/fake_runtime.h"
@@ -196,6 +197,45 @@ TEST(UntypedCalls, RejectsBadRequests) {
   EXPECT_THROW(submit({.name = "f"}, {}, {&nothing, 1}), InvalidRequestError);
 }
 
+NeutralValue written_and_read(const NeutralValue& value) {
+  return neutral_value(Written(neutral_payload(value)).payload());
+}
+
+// Each form of msgpack has values at both of its limits.
+TEST(NeutralValues, ReadAsWritten) {
+  for (const int bits : {0, 5, 7, 8, 15, 16, 31, 32, 62}) {
+    const std::int64_t power = std::int64_t{1} << bits;
+    for (const std::int64_t number : {power - 1, power, -power, -power - 1})
+      EXPECT_EQ(written_and_read(number), NeutralValue(number)) << number;
+  }
+  for (const std::uint64_t number : {std::uint64_t{1} << 63, ~std::uint64_t{0}})
+    EXPECT_EQ(written_and_read(number), NeutralValue(number)) << number;
+  for (const std::size_t size : {0u, 15u, 16u, 31u, 32u, 255u, 256u, 65'535u, 65'536u}) {
+    EXPECT_EQ(written_and_read(std::string(size, 'x')), NeutralValue(std::string(size, 'x')));
+    EXPECT_EQ(written_and_read(Bytes(size)), NeutralValue(Bytes(size)));
+    EXPECT_EQ(written_and_read(List(size, true)), NeutralValue(List(size, true)));
+    Dictionary rows;
+    for (std::size_t i = 0; i < size; ++i) rows.emplace(std::to_string(i), -0.5);
+    EXPECT_EQ(written_and_read(rows), NeutralValue(rows));
+  }
+  EXPECT_EQ(written_and_read({}), NeutralValue());
+}
+
+TEST(NeutralValues, CorruptBytes_Rejected) {
+  const auto read = [](const std::string& body) {
+    return neutral_value(Written(Payload(neutral_format, {.body = bytes_of(body)})).payload());
+  };
+  for (const char* body :
+       {"", "\xa1", "\xdd\xff\xff\xff\xff", "\xc1", "\xd4\x01\x02", "\x81\x01\x02",
+        "\x82\xa1"
+        "a\x01\xa1"
+        "a\x02",
+        "\x01\x02", "\xcb\x01"})
+    EXPECT_THROW((void)read(body), SerializationError) << body;
+  EXPECT_THROW((void)read(std::string(400, '\x91')), SerializationError);
+  EXPECT_EQ(read(std::string("\xca\x3f\x80\x00\x00", 5)), NeutralValue(1.0));
+}
+
 TEST(LanguageHost, OtherLayout_Refused) {
   const auto run = [](Call) {};
   EXPECT_THAT(error_of([&] { detail::set_host({.run = run}, detail::dynamic_layout + 1); }),
@@ -204,8 +244,13 @@ TEST(LanguageHost, OtherLayout_Refused) {
 }
 
 TEST(LanguageHost, TypesNameTheLanguage) {
-  EXPECT_EQ(internal::client::language_of("untyped python 3.11"), "python 3.11");
-  EXPECT_EQ(internal::client::language_of("json"), "");
+  const auto caller = internal::client::untyped_caller("untyped python 3.11\nserver");
+  ASSERT_TRUE(caller);
+  EXPECT_EQ(caller->language, "python 3.11");
+  EXPECT_EQ(caller->program, "server");
+  EXPECT_FALSE(caller->neutral);
+  EXPECT_TRUE(internal::client::untyped_caller(internal::client::neutral_types())->neutral);
+  EXPECT_FALSE(internal::client::untyped_caller("json"));
   EXPECT_EQ(internal::client::library_build().size(), 32u);
 }
 

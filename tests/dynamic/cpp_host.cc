@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -271,6 +272,20 @@ void add_all() {
     std::ofstream(*static_cast<std::string*>(call.self()), std::ios::app) << entry + "\n";
     if (entry.starts_with("die")) ::raise(SIGKILL);
     give_text(call, entry);
+    call.done();
+  });
+  // Stores all results, which are large, until it is cancelled.
+  static std::atomic<int> gives = 0;
+  add_function("Counter.give large", [](Call call) {
+    for (int i = 0; i < call.returns().count; ++i) {
+      ++gives;
+      if (cancels_of(call.id()) > 0) return call.fail(failure("cancelled"));
+      call.give(static_cast<std::size_t>(i), Text(std::string(100'000, 'x')).value());
+    }
+    call.done();
+  });
+  add_function("Counter.gives", [](Call call) {
+    give_text(call, std::to_string(gives));
     call.done();
   });
   add_function("Counter.exit", [](Call call) { call.exit_actor(); });

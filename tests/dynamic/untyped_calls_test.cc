@@ -7,8 +7,10 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -242,17 +244,58 @@ TEST(Untyped, CancelReachesHostOnce) {
   EXPECT_EQ(add(actor), "1");
 }
 
+// By hand: MOBULA_TEST_CANCELS=10000.
 TEST(Untyped, CancelRacesWithCompletion) {
+  const char* given = std::getenv("MOBULA_TEST_CANCELS");
+  const int count = given == nullptr ? 2'000 : std::stoi(given);
   std::vector<AnyRef> refs;
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < count; ++i) {
     refs.push_back(run("concat", {.num_cpus = 0.01}));
     if (i >= 3) cancel(refs[refs.size() - 3]);
   }
+  int completed = 0, cancelled = 0;
   for (const AnyRef& each : refs) {
     const auto error = error_of(each);
+    ++(error.message.empty() ? completed : cancelled);
     EXPECT_TRUE(error.kind == detail::ErrorKind::task_cancelled || error.message.empty())
         << error.message;
   }
+  std::cout << completed << " calls completed, " << cancelled << " were cancelled\n";
+  EXPECT_EQ(completed + cancelled, count);
+}
+
+// The call is cancelled while `give` waits for a consumer of its stream, and while `give` stores
+// 200 large results.
+TEST(Untyped, CancelDuringGive) {
+  for (int i = 0; i < 20; ++i) {
+    const Text endless("1000000000");
+    const Argument argument[] = {endless.argument()};
+    const AnyRef stream =
+        submit({.name = "stream"}, {.stream_window = 1}, argument, {.streaming = true})[0];
+    // The first item is there, and the second one waits.
+    ASSERT_EQ(items_of(stream, 1).front(), "item 0");
+    cancel(stream);
+    EXPECT_THAT(items_of(stream).back(), HasSubstr("cancelled"));
+  }
+  const auto actor = counter("0", {.max_concurrency = 2});
+  const auto gives = [&] { return text_of(call(actor, {.name = "Counter.gives"}, {}, {})[0]); };
+  int completed = 0, cancelled = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::string before = gives();
+    const auto refs = call(actor, {.name = "Counter.give large"}, {}, {}, {.count = 200});
+    ASSERT_TRUE(becomes_true([&] { return gives() != before; }));
+    cancel(refs.front());
+    const auto error = error_of(refs.front());
+    ++(error.message.empty() ? completed : cancelled);
+    for (const AnyRef& each : refs) {
+      const auto other = error_of(each);
+      EXPECT_EQ(other.message.empty(), error.message.empty()) << other.message;
+      EXPECT_TRUE(other.message.empty() || other.kind == detail::ErrorKind::task_cancelled)
+          << other.message;
+    }
+  }
+  std::cout << completed << " calls completed, " << cancelled << " were cancelled\n";
+  EXPECT_EQ(add(actor), "1");
 }
 
 TEST(Untyped, ActorsByName) {
@@ -279,7 +322,7 @@ TEST(Untyped, TypedAndUntypedCallsShareAProgram) {
   EXPECT_EQ(mobula::get(mobula::task<typed_square>.remote(3), std::chrono::seconds(30)), 9);
   const auto typed = mobula::actor<TypedCounter>.remote();
   EXPECT_THAT(error_of(call(typed, {.name = "Counter.add"}, {}, {})[0]).message,
-              HasSubstr("a method of another class"));
+              HasSubstr("has no method Counter.add; it has: nothing"));
   EXPECT_THROW(mobula::get(ObjectRef<int>(run("concat").anchor()), std::chrono::seconds(30)),
                SerializationError);
   const auto five = mobula::put(5);

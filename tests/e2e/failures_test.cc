@@ -85,16 +85,19 @@ TEST_F(Failures, NodeOfProducerKilled_StreamContinues) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-// Executors, an actor, and an agent are killed while one queue has 10,000 refs.
+// Executors, an actor, an agent, and the head are killed while one queue has 10,000 refs. By hand:
+// MOBULA_TEST_REFS=100000.
 TEST_F(Failures, ProcessesKilled_QueueReportsEachRefOnce) {
   start_head();
   start_node("b", {"--num-cpus", "1"});
   const std::string killed = node_id("b");
-  Process driver = start_driver({"completes", killed});
+  const char* refs = std::getenv("MOBULA_TEST_REFS");
+  Process driver = start_driver({"completes", killed, refs == nullptr ? "10000" : refs});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
   ASSERT_TRUE(driver.prints("taken")) << driver.out() << driver.err();
   ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
-  const Ended ended = driver.wait();
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  const Ended ended = driver.wait(Milliseconds(170'000));
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 

@@ -59,6 +59,8 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
     if (started) return std::nullopt;
     return state_read(message.request, started.error());
   }
+  if (message.kind == "program")
+    return state_read(message.request, tables_.jobs.program_json(message.argument));
   if (message.kind == "experiment_report")
     return state_read(message.request, tables_.experiments.report(job, message.argument));
   const char* task_verb = message.kind == "explain"  ? "explain"

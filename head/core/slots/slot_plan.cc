@@ -12,6 +12,7 @@ namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+const CoverageMark mark_program_ended("head.demand_for_a_program_that_ended");
 const CoverageMark mark_report_delayed("head.plan_report_awaits_stopping_slots");
 
 }  // namespace
@@ -102,8 +103,11 @@ void SlotTable::carry_out(scheduler::Slot grant) {
   start.allocation = std::move(grant.allocation);
   start.lessee = grant.lessee;
   bool wanted = false;
+  bool present = false;  // the driver that has the program
   if (!grant.actor.empty()) {
     wanted = tables_.actors.granted(grant, start);
+    const Job* const owner = tables_.jobs.job_with_program(start.demand_class);
+    present = owner != nullptr && owner->runs();
   } else if (const Job* job = tables_.jobs.find(grant.job)) {
     const auto demand = demands_.find({grant.lessee, grant.class_id});
     if (demand != demands_.end() && job->works()) {
@@ -111,7 +115,10 @@ void SlotTable::carry_out(scheduler::Slot grant) {
       tables_.counts.slot_grants.add(tables_.now - demand->second.oldest_waiting);
       slot.name = demand->second.demand.example_name;
       start.demand_class = demand->second.demand.demand_class;
-      start.program = job->start.program;
+      const Job* const owner = tables_.jobs.job_with_program(start.demand_class);
+      wanted = owner != nullptr;
+      if (wanted) start.program = owner->start.program;
+      present = wanted && owner->runs();
       start.job_env = job->start.env;
       start.name_space = job->name_space;
       start.show_output = job->start.show_output && job->runs();
@@ -122,7 +129,7 @@ void SlotTable::carry_out(scheduler::Slot grant) {
     tables_.scheduler.release(grant.id);
     return;
   }
-  if (!tables_.jobs.runs(start.demand_class.job)) {
+  if (!present) {
     // The node of the driver may no longer have the program. A node that runs it becomes the
     // source.
     for (const auto& [id, other] : rows_) {
@@ -213,6 +220,31 @@ void SlotTable::refuse_demand(ProcessId lessee, ClassId demand_class, const std:
   refusal.fatal = true;
   refusal.group_removed = true;
   tables_.processes.send(lessee, std::move(refusal));
+}
+
+void SlotTable::refuse_program(ProcessId lessee, const DemandClass& demand_class) {
+  mark_program_ended.hit();
+  DemandInfeasible refusal;
+  refusal.demand_class = demand_class.id;
+  refusal.summary = fmt::format("no job runs its program {} any more; start that program again",
+                                demand_class.program.brief());
+  refusal.fatal = true;
+  tables_.processes.send(lessee, std::move(refusal));
+}
+
+void SlotTable::refuse_absent_programs() {
+  std::vector<DemandKey> absent;
+  for (const auto& key : demands_of_other_programs_) {
+    if (tables_.jobs.job_with_program(demands_.at(key).demand.demand_class) == nullptr)
+      absent.push_back(key);
+  }
+  for (const auto& key : absent) {
+    DemandRow& row = demands_.at(key);
+    refuse_program(key.first, row.demand.demand_class);
+    row.total = 0;
+    set_demand(key.first, row);
+    erase_demand(key);
+  }
 }
 
 void SlotTable::recall_all(NodeId node, const std::string& why) {

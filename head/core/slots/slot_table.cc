@@ -193,12 +193,16 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
                            ? tables_.groups.why_closed(message.demand_class.request.placement.group)
                            : nullptr;
   if (closed != nullptr) refuse_demand(lessee, id, *closed);
+  const bool absent = message.wanted_slots > 0 &&
+                      tables_.jobs.has_other_program(message.demand_class) &&
+                      tables_.jobs.job_with_program(message.demand_class) == nullptr;
+  if (absent) refuse_program(lessee, message.demand_class);
   const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
   DemandRow row{message, 0, tables_.now - waited, tables_.now, tables_.now - waited};
   if (at != demands_.end()) retain_if_stalled(at->second, row);
   // A slot that the lessee does not know yet was granted for this demand, even if it is ready.
   note_received(lessee, message.received);
-  if (closed == nullptr)
+  if (closed == nullptr && !absent)
     row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
@@ -222,6 +226,8 @@ void SlotTable::put_demand(const DemandKey& key, DemandRow row) {
     }
     erase_demand(key);
   }
+  if (tables_.jobs.has_other_program(row.demand.demand_class))
+    demands_of_other_programs_.insert(key);
   demands_.emplace(key, std::move(row));
   demands_of_job_.add(job, key);
   if (!group.empty()) demands_of_group_.add(group, key);
@@ -233,6 +239,7 @@ void SlotTable::erase_demand(const DemandKey& key) {
   const DemandClass& demand_class = at->second.demand.demand_class;
   demands_of_job_.remove(demand_class.job, key);
   demands_of_group_.remove(demand_class.request.placement.group, key);
+  demands_of_other_programs_.erase(key);
   demands_.erase(at);
 }
 

@@ -138,6 +138,8 @@ class SlotTable {
             bool orderly = false);
   // Terminates `users`, which run in bundles of the group, and rejects demands for its bundles.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
+  // A job has ended. Fails queued tasks whose program no other job has.
+  void refuse_absent_programs();
   // Results of the journal for start orders, which are sent only when they are durable.
   void order_durable(SlotId slot);
   void order_not_durable(SlotId slot, const std::string& why);
@@ -182,6 +184,7 @@ class SlotTable {
   void report_plans();
   bool awaits_stopping_slots(const DemandKey& key) const;
   void retry_plan_reports(ProcessId lessee);
+  void refuse_program(ProcessId lessee, const DemandClass& demand_class);
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(scheduler::Slot grant);
@@ -205,6 +208,7 @@ class SlotTable {
   std::map<DemandKey, DemandRow> demands_;
   GroupedIds<JobId, DemandKey> demands_of_job_;
   GroupedIds<GroupId, DemandKey> demands_of_group_;
+  std::set<DemandKey> demands_of_other_programs_;  // than that of their job
   std::uint64_t demands_walked_ = 0;
   std::set<DemandKey> plan_reports_;     // demands that DemandPlanned must answer
   std::set<DemandKey> delayed_reports_;  // the same, after a slot of the lessee is released

@@ -54,6 +54,7 @@ struct TaskSubmission {
   std::span<RawId> results = {};  // receives the ids of the results
   std::string_view types = {};    // untyped calls: not empty, with the language of the caller
   bool streaming = false;         // the only result is the first position of a stream
+  std::string_view program = {};  // untyped calls: name of the job whose program has the function
 };
 
 struct ActorCreation {

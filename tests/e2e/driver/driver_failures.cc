@@ -166,12 +166,14 @@ int next_after_a_death(int x) {
   return x + 1;
 }
 
-// 10,000 refs of tasks and of two actors in one queue, while executors and an actor's process are
-// killed, and the test kills an agent. Arguments: the node of that agent.
+// Refs of tasks and of two actors in one queue, while executors and an actor's process are killed,
+// and the test kills an agent and the head. Arguments: the node of that agent, and the number of
+// refs.
 int completes(const Words& arguments) {
   Report report;
   const mobula::TaskOptions for_ever{.num_cpus = 0.25, .max_retries = -1};
-  constexpr std::size_t tasks = 9'000, calls = 500;
+  const std::size_t count_of_refs = std::stoul(arguments.at(1));
+  const std::size_t tasks = count_of_refs / 10 * 9, calls = count_of_refs / 20;
   auto doomed = mobula::actor<Counter>.remote();
   auto restarted =
       mobula::actor<Counter>

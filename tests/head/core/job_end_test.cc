@@ -50,6 +50,59 @@ class JobEnds : public testing::Test {
   HeadView view;
 };
 
+// A task of job 1 names a function of the program of job 2.
+TEST_F(JobEnds, OtherProgram_QueuedTasksFail) {
+  cluster.driver_starts_job(home, 2);
+  DemandClass other = cluster.demand_class(1, 2, {{"CPU", Quantity::whole(8)}});
+  other.program = ProgramId::of(2);
+  cluster.wants(home, other, 2);
+  const StartSlot start = cluster.expect_start_slot(agent);
+  EXPECT_EQ(start.program.id, ProgramId::of(2));
+  EXPECT_EQ(start.job_env.at("FROM_JOB"), "1");
+  cluster.executor_ready(agent, start);
+  EXPECT_TRUE(cluster.received<DemandInfeasible>(home, SmallCluster::driver(1)).empty());
+
+  cluster.driver_dies(home, 2);
+  const auto refused = cluster.received<DemandInfeasible>(home, SmallCluster::driver(1));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].demand_class, other.id);
+  EXPECT_TRUE(refused[0].fatal);
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "its running task continues";
+  cluster.wants(home, other, 1);
+  EXPECT_EQ(cluster.received<DemandInfeasible>(home, SmallCluster::driver(1)).size(), 1u);
+  cluster.slot_gone(agent, start.slot);
+  cluster.expect_no_start_slot(agent);
+}
+
+// The actor, which a task of the program of job 2 creates, restarts with that program.
+TEST_F(JobEnds, OtherProgram_StartsItsActor) {
+  cluster.driver_starts_job(home, 2);
+  spec.demand.program = ProgramId::of(2);
+  cluster.creates(home, spec);
+  EXPECT_EQ(cluster.expect_start_slot(agent).program.id, ProgramId::of(2));
+}
+
+TEST_F(JobEnds, NamesProgramsOfWorkingJobs) {
+  const auto found = [&](const std::string& name) {
+    cluster.from_driver(home, 1, ReadState{7, "program", name});
+    const auto replies = cluster.received<ReadStateReply>(home, SmallCluster::driver(1));
+    return replies.empty() ? Json() : Json::parse(replies[0].json);
+  };
+  cluster.driver_starts_job(home, 2);
+  EXPECT_EQ(found("job 2").at("program"), ProgramId::of(2).hex());
+  EXPECT_NE(found("jbo 2").at("not_found").get<std::string>().find("did you mean 'job 2'?"),
+            std::string::npos);
+  StartJob same_name = cluster.job_of(3);
+  same_name.name = "job 2";
+  const Principal principal{Role::driver, "user", JobId::of(3)};
+  cluster.from_agent(home, ProcessAttached{{SmallCluster::driver(3), principal, 4711}});
+  cluster.from_driver(home, 3, same_name);
+  EXPECT_NE(found("job 2").at("ambiguous").get<std::string>().find("run several programs"),
+            std::string::npos);
+  cluster.driver_dies(home, 2);
+  EXPECT_EQ(found("job 2").at("program"), ProgramId::of(3).hex());
+}
+
 TEST_F(JobEnds, DetachedActor_KeepsTasksAndGetsMore) {
   detached_actor_with_a_task();
   cluster.wants(home, cpu, 1);

@@ -1,0 +1,54 @@
+#include "client/console/json_msgpack.h"
+
+#include <cstdint>
+#include <string>
+
+#include "mobula/detail/wire.h"
+
+namespace mobula::internal::runtime::console {
+namespace {
+
+// Stops at excessive nesting, before the library's reader exhausts the stack.
+class DepthCheck final : public nlohmann::json_sax<Json> {
+ public:
+  explicit DepthCheck(bool with_binary) : with_binary_(with_binary) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t& bytes) override { return with_binary_ && !bytes.has_subtype(); }
+  bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(std::size_t) override { return ++depth_ <= detail::max_depth; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  bool with_binary_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+bool has_json(std::span<const std::byte> bytes, bool with_binary) {
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  DepthCheck check(with_binary);
+  return Json::sax_parse(first, first + bytes.size(), &check, Json::input_format_t::msgpack);
+}
+
+Result<Json> json_of_msgpack(std::span<const std::byte> bytes) {
+  if (!has_json(bytes, true)) {
+    return failure(ErrorCode::corrupt,
+                   "the bytes are no msgpack value with text keys of at most 512 levels");
+  }
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return Json::from_msgpack(first, first + bytes.size());
+}
+
+}  // namespace mobula::internal::runtime::console

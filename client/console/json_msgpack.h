@@ -1,0 +1,22 @@
+// Reads msgpack as JSON.
+// Thread: any (pure functions).
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/result.h"
+
+namespace mobula::internal::runtime::console {
+
+using Json = nlohmann::ordered_json;
+
+// Reports whether the bytes are one msgpack value with text keys and at most 512 levels. Without
+// `with_binary`, it must not have binary parts, which have no JSON text.
+bool has_json(std::span<const std::byte> bytes, bool with_binary);
+
+// The JSON of one msgpack value, with binary parts. Errors: corrupt.
+Result<Json> json_of_msgpack(std::span<const std::byte> bytes);
+
+}  // namespace mobula::internal::runtime::console

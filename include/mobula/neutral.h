@@ -1,0 +1,65 @@
+// Values of untyped calls that programs of all languages exchange: one msgpack value of nil,
+// boolean, int64, uint64, float64, text, bytes, list, or dictionary with text keys. For a callee in
+// C++, structs, tuples, sets, and other maps are lists, empty optionals nil, and times seconds.
+// Thread: any.
+// Errors: SerializationError for corrupt bytes, other msgpack types, and more than 256 levels.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <mobula/dynamic.h>
+
+namespace mobula::dynamic {
+
+// The format of a Payload whose body is one neutral value.
+inline constexpr std::string_view neutral_format = "neutral/1";
+
+class NeutralValue;
+using Bytes = std::vector<std::byte>;
+using List = std::vector<NeutralValue>;
+using Dictionary = std::map<std::string, NeutralValue>;
+
+// A neutral value. Integers from 2^63 are unsigned, all others signed.
+class NeutralValue {
+ public:
+  using Content = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double,
+                               std::string, Bytes, List, Dictionary>;
+
+  // Creates nil.
+  NeutralValue() = default;
+  NeutralValue(bool value) : content_(value) {}                      // NOLINT: implicit
+  NeutralValue(double value) : content_(value) {}                    // NOLINT: implicit
+  NeutralValue(std::string value) : content_(std::move(value)) {}    // NOLINT: implicit
+  NeutralValue(const char* value) : content_(std::string(value)) {}  // NOLINT: implicit
+  NeutralValue(Bytes value) : content_(std::move(value)) {}          // NOLINT: implicit
+  NeutralValue(List value) : content_(std::move(value)) {}           // NOLINT: implicit
+  NeutralValue(Dictionary value) : content_(std::move(value)) {}     // NOLINT: implicit
+  template <std::integral Integer>
+  NeutralValue(Integer value) {  // NOLINT: implicit
+    if (std::in_range<std::int64_t>(value))
+      content_ = static_cast<std::int64_t>(value);
+    else
+      content_ = static_cast<std::uint64_t>(value);
+  }
+
+  const Content& content() const { return content_; }
+  friend bool operator==(const NeutralValue&, const NeutralValue&) = default;
+
+ private:
+  Content content_;
+};
+
+// Returns a payload with the value. It does not refer to `value`.
+MOBULA_API Payload neutral_payload(const NeutralValue& value);
+// Returns the value of a stored payload. SerializationError for another format.
+MOBULA_API NeutralValue neutral_value(const StoredPayload& stored);
+
+}  // namespace mobula::dynamic

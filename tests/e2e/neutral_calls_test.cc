@@ -1,0 +1,142 @@
+// Untyped calls of functions and methods of another program, with neutral values.
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+class NeutralCalls : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    start_head({"--num-cpus", "2"});
+    service_.emplace(start("neutral_service", {"neutral_service"}));
+    ASSERT_TRUE(service_->prints("serving")) << service_->err();
+  }
+  void TearDown() override {
+    service_.reset();
+    ClusterTest::TearDown();
+  }
+  Process start(const std::string& program, Words arguments) {
+    auto environment = environment_of("a");
+    environment["MOBULA_ADDRESS"] = address();
+    arguments.insert(arguments.begin(), programs + "/" + program);
+    return Process(arguments, environment, directory() + "/" + program + arguments[1]);
+  }
+  // The lines that the client prints.
+  std::string client(const std::string& part) {
+    const char* mib = std::getenv("MOBULA_TEST_MIB");
+    const Ended ended =
+        run_program("neutral_client", {part, "neutral_service", mib == nullptr ? "1" : mib});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return ended.out;
+  }
+
+  std::optional<Process> service_;
+};
+
+// By hand: MOBULA_TEST_MIB=64 for the largest value.
+TEST_F(NeutralCalls, ValuesReturnEqual) {
+  std::istringstream lines(client("values"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_EQ(line.find("DIFFERENT"), std::string::npos) << line;
+  EXPECT_EQ(count, 47);
+}
+
+TEST_F(NeutralCalls, OtherTypes_ErrorNamesMember) {
+  const std::string out = client("errors");
+  const auto has = [&](const std::string& text) {
+    EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
+  };
+  const std::string way = " from program neutral_client to program neutral_service: ";
+  has("argument 1 of same_int(int64) -> int64" + way + "\"text\" is no whole number from ");
+  has(way + "0.5 is no whole number from ");
+  has(way + "18446744073709551615 is no whole number from ");
+  has("argument 1 of same_small(int8) -> int8" + way + "128 is no whole number from -128 to 127");
+  has("argument 1 of same_double(float64) -> float64" + way + "\"nan\" is no number");
+  has("argument 1 of same_text(string) -> string" + way + "\"1 bytes\" is no text");
+  has(way + "null is no whole number");  // NaN
+  has("argument 1 of same_bytes(sequence) -> sequence" + way + "\"text\" is no array");
+  has("argument 1 of same_struct(struct Outer) -> struct Outer" + way +
+      "at [1][0][0]: \"four\" is no whole number");
+  has("is no array of 4 elements");
+  has("same_int(int64) -> int64 takes 1 arguments, and 0 are given" +
+      way.substr(0, way.size() - 2));
+  has("same_int(int64) -> int64 takes 1 arguments, and 2 are given");
+  has("argument 1 of sum(mobula::Tensor) -> float64" + way + "mobula::Tensor has no JSON form");
+  has("the result of broken_text() -> string: its text is not UTF-8");
+  has("the result of broken_member() -> tuple: member 2: its text is not UTF-8");
+  has("several functions of program neutral_service match twin: first::twin(int32) -> int32, "
+      "second::twin(int32) -> int32; the caller is program neutral_client");
+  has("program neutral_service has no function same_itn; did you mean same_int?");
+  has("; the caller is program neutral_client");
+  has("no luck");
+  has("nested: a neutral value: it nests deeper than 256 levels");
+  has("reading a value in format \"neutral/1\": it was written in format \"other/1\"");
+  has("argument 1 of same_int of program neutral_service: ");
+  has("results: submit nothing of program neutral_service: functions of other programs have one "
+      "result");
+  has("create: create Store of program neutral_service: ");
+  has("program: find program 'neutral_servise': no running job has this name; did you mean "
+      "'neutral_service'?");
+  EXPECT_EQ(out.find("no error"), std::string::npos) << out;
+}
+
+TEST_F(NeutralCalls, CallsMethodsOfActor) {
+  const std::string out = client("actor");
+  for (const std::string line : {"put: nil\n", "get: equal\n", "later: x\n"})
+    EXPECT_NE(out.find(line), std::string::npos) << out;
+  for (const std::string text :
+       {"argument 2 of Store::put(string, struct Inner) -> void from program neutral_client to "
+        "program neutral_service: at [0]: \"three\" is no whole number",
+        "program neutral_service has no method erase", "; the caller is program neutral_client",
+        "get_actor: \"store\" is a Store, not a Shop"})
+    EXPECT_NE(out.find(text), std::string::npos) << text << "\n" << out;
+}
+
+// Functions and actors of the other program are killed in the middle of calls.
+TEST_F(NeutralCalls, ExecutorKilled_CallFails) {
+  const std::string out = client("deaths");
+  EXPECT_NE(out.find("signal 9"), std::string::npos) << out;
+  for (const std::string line : {"after: 5\n", "again: nil\n"})
+    EXPECT_NE(out.find(line), std::string::npos) << out;
+  EXPECT_EQ(out.find("no error"), std::string::npos) << out;
+}
+
+TEST_F(NeutralCalls, ProgramKilled_WaitingCallFails) {
+  Process client = start("neutral_client", {"waits", "neutral_service"});
+  ASSERT_TRUE(client.prints("waiting")) << client.err();
+  ASSERT_TRUE(eventually(Milliseconds(20'000), [&] {
+    const auto executors = list("executors");
+    return executors && executors->size() == 2;
+  }));
+  service_->signal(SIGKILL);
+  client.say("go on");
+  const Ended ended = client.wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  for (const std::string text :
+       {"waiting: ", " can never be scheduled: no job runs its program ", "running: ", "cancelled",
+        "later: find program 'neutral_service': no running job"})
+    EXPECT_NE(ended.out.find(text), std::string::npos) << text << "\n" << ended.out;
+}
+
+// Jobs of one name with different programs.
+TEST_F(NeutralCalls, SeveralPrograms_NameIsRejected) {
+  Process other = start("neutral_client", {"serve", "neutral_service"});
+  ASSERT_TRUE(other.prints("serving")) << other.err();
+  const std::string out = client("name");
+  EXPECT_NE(out.find("find program 'neutral_service': jobs with this name run several programs: "),
+            std::string::npos)
+      << out;
+  other.say("end");
+  EXPECT_EQ(other.wait().code, 0);
+  EXPECT_EQ(client("name"), "name: no error\n");
+}
+
+}  // namespace
+}  // namespace mobula::e2e

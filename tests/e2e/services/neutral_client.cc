@@ -1,0 +1,263 @@
+// Calls functions and methods of another program by name, without their declarations:
+//   neutral_client values|errors|actor|deaths|waits|name JOB_NAME [MIB of the largest value]
+// or is another program with this name of its job:
+//   neutral_client serve JOB_NAME
+#include <mobula/dynamic.h>
+#include <mobula/mobula.h>
+#include <mobula/neutral.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace mobula::dynamic;
+using Arguments = std::vector<NeutralValue>;
+
+std::string program;
+std::size_t large_mib = 1;
+
+using Payloads = std::vector<std::unique_ptr<const Payload>>;
+
+Payloads payloads_of(const Arguments& arguments) {
+  Payloads payloads;
+  for (const auto& each : arguments) payloads.emplace_back(new Payload(neutral_payload(each)));
+  return payloads;
+}
+
+std::vector<Argument> passed(const Payloads& payloads) {
+  std::vector<Argument> arguments;
+  for (const auto& each : payloads) arguments.push_back({.value = each.get()});
+  return arguments;
+}
+
+mobula::AnyRef submit_to(const std::string& function, const Arguments& arguments,
+                         const mobula::TaskOptions& options = {}) {
+  const auto payloads = payloads_of(arguments);
+  return submit({.name = function, .program = program}, options, passed(payloads))[0];
+}
+
+NeutralValue value_of(const mobula::AnyRef& ref) {
+  const auto fetched = get({&ref, 1}, {.timeout = std::chrono::seconds(60)});
+  if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&fetched[0]))
+    mobula::detail::throw_error(*error);
+  return neutral_value(std::get<StoredPayload>(fetched[0]));
+}
+
+NeutralValue run(const std::string& function, const Arguments& arguments = {}) {
+  return value_of(submit_to(function, arguments));
+}
+
+void show_error(const std::string& name, const std::function<void()>& call) {
+  try {
+    call();
+    std::cout << name << ": no error" << std::endl;
+  } catch (const std::exception& error) {
+    std::cout << name << ": " << error.what() << std::endl;
+  }
+}
+
+void show_same(const std::string& function, const NeutralValue& value, const char* shown = "") {
+  std::cout << function << " " << shown << ": "
+            << (run(function, {value}) == value ? "equal" : "DIFFERENT") << std::endl;
+}
+
+NeutralValue nested(int levels) {
+  NeutralValue value;
+  for (int i = 0; i < levels; ++i) value = List{value};
+  return value;
+}
+
+// Each kind of value at its limits, there and back.
+void show_values() {
+  for (const bool value : {false, true}) show_same("same_bool", value);
+  for (const std::int64_t value :
+       {std::int64_t{0}, std::int64_t{127}, std::int64_t{128}, std::int64_t{-32}, std::int64_t{-33},
+        std::int64_t{-129}, std::int64_t{40'000}, std::int64_t{-40'000}, std::int64_t{1} << 40,
+        std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+    show_same("same_int", value);
+  }
+  show_same("same_unsigned", std::numeric_limits<std::uint64_t>::max(), "2^64-1");
+  show_same("same_unsigned", 0u, "0");
+  show_same("same_small", -128);
+  for (const double value :
+       {0.0, -0.5, 1e-308, std::numeric_limits<double>::max(),
+        std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::infinity()}) {
+    show_same("same_double", value);
+  }
+  const auto nan = run("same_double", {std::nan("")});
+  std::cout << "same_double NaN: "
+            << (std::isnan(std::get<double>(nan.content())) ? "equal" : "DIFFERENT") << std::endl;
+  show_same("same_float", double{1.1f});
+  for (const char* value : {"", "caf\u00e9 \u4e2d", "a \"quoted\" text"})
+    show_same("same_text", value);
+  show_same("same_text", std::string("a\0b", 3), "with a zero");
+  show_same("same_text", std::string(70'000, 'x'), "of 70,000 bytes");
+  show_same("same_bytes", Bytes{}, "empty");
+  show_same("same_bytes", Bytes{std::byte{0}, std::byte{255}, std::byte{128}});
+  Bytes large(large_mib << 20);
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 31 >> 3);
+  show_same("same_bytes", std::move(large), "large");
+  show_same("same_list", List{}, "empty");
+  show_same("same_list", List{1, -2, std::numeric_limits<std::int64_t>::max()});
+  show_same("same_list", List(1000, 7), "of 1,000");
+  show_same("same_map", Dictionary{}, "empty");
+  show_same("same_map", Dictionary{{"a", 0.5}, {"", -1.5}});
+  show_same("same_pairs", List{List{-1, "x"}, List{2, "y"}});
+  show_same("same_optional", {}, "empty");
+  show_same("same_optional", "value");
+  show_same("same_variant", 3);
+  show_same("same_variant", "text");
+  show_same("same_struct", List{List{3, "a"}, List{List{4, "b"}, List{5, ""}}, NeutralValue(),
+                                Dictionary{{"part", Bytes{std::byte{1}}}}});
+  std::cout << "nothing: " << (run("nothing") == NeutralValue() ? "nil" : "DIFFERENT") << std::endl;
+  std::cout << "outside: " << (run("outside", {5}) == NeutralValue(6) ? "6" : "DIFFERENT")
+            << std::endl;
+  std::cout << "first::twin: " << (run("first::twin", {5}) == NeutralValue(6) ? "6" : "DIFFERENT")
+            << std::endl;
+  // A result as the argument of the next call, without a transfer to this process.
+  const mobula::AnyRef six = submit_to("first::twin", {5});
+  const Argument by_ref{.ref = &six};
+  const auto seven = submit({.name = "first::twin", .program = program}, {}, {&by_ref, 1});
+  std::cout << "by ref: " << (value_of(seven[0]) == NeutralValue(7) ? "7" : "DIFFERENT")
+            << std::endl;
+}
+
+void show_errors() {
+  const std::vector<std::pair<std::string, Arguments>> wrong = {
+      {"same_int", {"text"}},
+      {"same_int", {0.5}},
+      {"same_int", {std::nan("")}},
+      {"same_int", {std::numeric_limits<std::uint64_t>::max()}},
+      {"same_small", {128}},
+      {"same_double", {"nan"}},
+      {"same_text", {Bytes{std::byte{1}}}},
+      {"same_bytes", {"text"}},
+      {"same_struct",
+       {NeutralValue(
+           List{List{3, "a"}, List{List{"four", "b"}, List{5, "c"}}, 0.5, Dictionary{}})}},
+      {"same_struct", {NeutralValue(List{List{3, "a"}, 0.5})}},
+      {"same_list", {nested(200)}},
+      {"same_int", {}},
+      {"same_int", {1, 2}},
+      {"sum", {1}},
+      {"broken_text", {}},
+      {"broken_member", {}},
+      {"twin", {1}},
+      {"same_itn", {1}},
+      {"fail", {"no luck"}},
+  };
+  for (const auto& each : wrong)
+    show_error(each.first, [&] { (void)run(each.first, each.second); });
+  show_error("nested", [] { (void)neutral_payload(nested(300)); });
+  show_error("format", [] {
+    const std::byte body{1};
+    const Payload value("other/1", {.body = {&body, 1}});
+    const Argument argument{.value = &value};
+    (void)value_of(submit({.name = "same_int", .program = program}, {}, {&argument, 1})[0]);
+  });
+  show_error("corrupt", [] {
+    const std::byte body{0xdd};
+    const Payload value(neutral_format, {.body = {&body, 1}});
+    const Argument argument{.value = &value};
+    (void)value_of(submit({.name = "same_int", .program = program}, {}, {&argument, 1})[0]);
+  });
+  show_error("results",
+             [] { (void)submit({.name = "nothing", .program = program}, {}, {}, {.count = 2}); });
+  show_error("create", [] {
+    (void)create({.name = "Store", .class_name = "Store", .program = program}, {}, {});
+  });
+  program = "neutral_servise";
+  show_error("program", [] { (void)run("same_int", {1}); });
+}
+
+NeutralValue call_store(const std::string& method, const Arguments& arguments) {
+  const auto store = get_actor("store", "neutral", "Store");
+  const auto payloads = payloads_of(arguments);
+  return value_of(call(store, {.name = method}, {}, passed(payloads))[0]);
+}
+
+void show_actor() {
+  const NeutralValue item = List{3, "three"};
+  std::cout << "put: " << (call_store("put", {"a", item}) == NeutralValue() ? "nil" : "DIFFERENT")
+            << std::endl;
+  std::cout << "get: " << (call_store("Store::get", {"a"}) == item ? "equal" : "DIFFERENT")
+            << std::endl;
+  std::cout << "later: " << (call_store("later", {"x"}) == NeutralValue("x") ? "x" : "DIFFERENT")
+            << std::endl;
+  show_error("put", [] { (void)call_store("put", {"a", List{"three", 3}}); });
+  show_error("erase", [] { (void)call_store("erase", {"a"}); });
+  show_error("class", [] { (void)get_actor("store", "neutral", "Shop"); });
+}
+
+void show_deaths() {
+  show_error("die", [] { (void)value_of(submit_to("die", {}, {.max_retries = 0})); });
+  std::cout << "after: " << (run("same_int", {5}) == NeutralValue(5) ? "5" : "DIFFERENT")
+            << std::endl;
+  (void)call_store("put", {"a", List{3, "three"}});
+  show_error("actor", [] { (void)call_store("die", {}); });
+  // The actor is constructed again, without items.
+  for (;;) {
+    try {
+      std::cout << "again: " << (call_store("get", {"a"}) == NeutralValue() ? "nil" : "DIFFERENT")
+                << std::endl;
+      return;
+    } catch (const mobula::ActorUnavailableError&) {
+    }
+  }
+}
+
+// A call runs and another one waits while the other program ends.
+void show_waits() {
+  const mobula::AnyRef running = submit_to("hold", {}, {.num_cpus = 2});
+  const mobula::AnyRef waiting = submit_to("same_int", {1}, {.num_cpus = 2});
+  std::cout << "waiting" << std::endl;
+  std::string line;
+  std::getline(std::cin, line);
+  show_error("waiting", [&] { (void)value_of(waiting); });
+  cancel(running);
+  show_error("running", [&] { (void)value_of(running); });
+  for (;;) {
+    try {
+      (void)run("same_int", {1});
+    } catch (const mobula::NotFoundError& error) {
+      std::cout << "later: " << error.what() << std::endl;
+      return;
+    } catch (const mobula::UnschedulableError&) {
+      // The name is known for a second after the end.
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::string part = argv[1];
+  program = argv[2];
+  if (argc > 3) large_mib = std::stoul(argv[3]);
+  const auto cluster =
+      mobula::init(argc, argv, {.job_name = part == "serve" ? program : "neutral_client"});
+  if (part == "values") show_values();
+  if (part == "errors") show_errors();
+  if (part == "actor") show_actor();
+  if (part == "deaths") show_deaths();
+  if (part == "waits") show_waits();
+  if (part == "name") show_error("name", [] { (void)run("same_int", {1}); });
+  if (part == "serve") {
+    std::cout << "serving" << std::endl;
+    std::string line;
+    std::getline(std::cin, line);
+  }
+} catch (const std::exception& error) {
+  std::cerr << "neutral_client: " << error.what() << std::endl;
+  return 1;
+}

@@ -1,0 +1,116 @@
+// Functions and an actor that untyped callers of other programs call with neutral values. It serves
+// until its input ends: neutral_service JOB_NAME
+#include <mobula/mobula.h>
+#include <mobula/service.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+struct Inner {
+  std::int32_t count = 0;
+  std::string name;
+};
+struct Outer {
+  Inner inner;
+  std::vector<Inner> more;
+  std::optional<double> weight;
+  std::map<std::string, std::vector<std::byte>> parts;
+};
+
+namespace first {
+int twin(int x) { return x + 1; }
+}  // namespace first
+namespace second {
+int twin(int x) { return x + 2; }
+}  // namespace second
+
+double sum(const mobula::Tensor& tensor) { return static_cast<double>(tensor.shape().size()); }
+std::string broken_text() { return "\xff"; }
+std::tuple<int, std::string> broken_member() { return {1, "\xff"}; }
+int fail(std::string why) { throw std::runtime_error(why); }
+int die() { return ::raise(SIGKILL); }
+std::int64_t pid() { return ::getpid(); }
+// Runs until the call is cancelled.
+int hold() {
+  while (!mobula::current().cancelled()) ::poll(nullptr, 0, 5);
+  return 0;
+}
+void nothing() {}
+// Calls a function of this program, although its job is another one.
+int outside(int x) {
+  return mobula::get(mobula::task<first::twin>.options({.num_cpus = 0}).remote(x));
+}
+
+using Bytes = std::vector<std::byte>;
+bool same_bool(bool x) { return x; }
+std::int64_t same_int(std::int64_t x) { return x; }
+std::uint64_t same_unsigned(std::uint64_t x) { return x; }
+std::int8_t same_small(std::int8_t x) { return x; }
+double same_double(double x) { return x; }
+float same_float(float x) { return x; }
+std::string same_text(std::string x) { return x; }
+Bytes same_bytes(Bytes x) { return x; }
+std::vector<std::int64_t> same_list(std::vector<std::int64_t> x) { return x; }
+std::map<std::string, double> same_map(std::map<std::string, double> x) { return x; }
+std::map<int, std::string> same_pairs(std::map<int, std::string> x) { return x; }
+std::optional<std::string> same_optional(std::optional<std::string> x) { return x; }
+std::variant<std::int64_t, std::string> same_variant(std::variant<std::int64_t, std::string> x) {
+  return x;
+}
+Outer same_struct(Outer x) { return x; }
+
+const mobula::Functions<&first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail,
+                        &die, &pid, &hold, &nothing, &outside, &same_bool, &same_int,
+                        &same_unsigned, &same_small, &same_double, &same_float, &same_text,
+                        &same_bytes, &same_list, &same_map, &same_pairs, &same_optional,
+                        &same_variant, &same_struct>
+    functions;
+
+class Store {
+ public:
+  void put(std::string key, Inner item) { items_[std::move(key)] = std::move(item); }
+  std::optional<Inner> get(std::string key) const {
+    const auto found = items_.find(key);
+    return found == items_.end() ? std::nullopt : std::optional(found->second);
+  }
+  mobula::Deferred<std::string> later(std::string text) {
+    mobula::Promise<std::string> promise;
+    auto answer = promise.get_deferred();
+    promise.set_value(std::move(text));
+    return answer;
+  }
+  int die() { return ::raise(SIGKILL); }
+
+ private:
+  std::map<std::string, Inner> items_;
+};
+
+const mobula::Service<Store, &Store::put, &Store::get, &Store::later, &Store::die> service;
+
+int main(int argc, char** argv) {
+  const auto cluster =
+      mobula::init(argc, argv, {.job_name = argc > 1 ? argv[1] : "neutral_service"});
+  const auto store = mobula::actor<Store>
+                         .options({.name = "store",
+                                   .name_space = "neutral",
+                                   .get_if_exists = true,
+                                   .num_cpus = 0,
+                                   .max_restarts = 5})
+                         .remote();
+  mobula::get(store.call<&Store::get>("ready"));
+  std::cout << "serving" << std::endl;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+  }
+}
