@@ -38,7 +38,7 @@ struct OwnedSpan {
   Duration ran{};        // run time of the user code; 0 without a reply
   NodeId node;           // node of the executor
   std::int64_t pid = 0;  // pid of the executor
-  TaskId parent;         // task that submitted it; of a driver: the driver
+  TaskId parent{};       // task that submitted it; of a driver: the driver
   MOBULA_FIELDS(task, name, submitted, sent, ended, executor, failed, ran, node, pid, parent);
   friend bool operator==(const OwnedSpan&, const OwnedSpan&) = default;
 };
