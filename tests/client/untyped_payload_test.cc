@@ -186,7 +186,9 @@ TEST(UntypedCalls, NamesAndRequestReachTheRuntime) {
 TEST(UntypedCalls, RejectsBadRequests) {
   Installed runtime;
   EXPECT_THROW(submit({}, {}, {}), InvalidRequestError);
-  EXPECT_THROW(submit({.name = "f", .program = "other"}, {}, {}), InvalidRequestError);
+  EXPECT_THROW(submit({.name = "f", .program = "other"}, {}, {}, {.count = 2}),
+               InvalidRequestError);
+  EXPECT_THROW(create({.class_name = "C", .program = "other"}, {}, {}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {}, {}, {.count = -1}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {.num_returns = 3}, {}, {.count = 2}), InvalidRequestError);
   EXPECT_THAT(error_of([] { submit({.name = "f"}, {}, {}, {.count = 2, .streaming = true}); }),
