@@ -8,7 +8,7 @@
 #include "base/edit_distance.h"
 #include "head/core/head_tables.h"
 #include "head/core/view/documents.h"
-#include "protocol/codec/json_writer.h"
+#include "base/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -68,8 +68,9 @@ TEST(Roles, NoSlots_MaySendNoSlotMessages) {
 
 TEST(Roles, AllowsEachVerbToItsRoles) {
   const std::set<std::string_view> reads{
-      "status",   "list", "get", "explain",  "named_actors", "planner_state", "metrics", "job_log",
-      "timeline", "logs", "log", "head_log", "usage",        "changes",       "history", "fleet"};
+      "status",   "list",    "get",       "explain",  "named_actors", "planner_state",
+      "metrics",  "job_log", "list_part", "timeline", "logs",         "log",
+      "head_log", "usage",   "changes",   "history",  "fleet"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
   const std::set<std::string_view> orders{"drain",        "undrain",      "actor_kill",
                                           "stop",         "token_create", "token_list",
