@@ -6,9 +6,9 @@
 
 #include "base/coverage_mark.h"
 #include "base/edit_distance.h"
+#include "base/json_writer.h"
 #include "head/core/head_tables.h"
 #include "head/core/view/documents.h"
-#include "base/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {
