@@ -114,7 +114,8 @@ void use_hostile_names(std::vector<mobula::ActorHandle<Trainer>>& actors) {
       mobula::get(actors.back().call<&Trainer::step>(1), seconds(60));
     });
     attempt([&] {
-      const auto group = mobula::placement_group({{{"CPU", 0.01}}}, {.name = name});
+      const auto group =
+          mobula::placement_group({{{"CPU", 0.01}}}, mobula::Strategy::pack, {.name = name});
       (void)group.wait(seconds(60));
     });
   }
