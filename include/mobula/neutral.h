@@ -23,25 +23,37 @@ namespace mobula::dynamic {
 inline constexpr std::string_view neutral_format = "neutral/1";
 
 class NeutralValue;
+// Bytes.
 using Bytes = std::vector<std::byte>;
+// Values in order.
 using List = std::vector<NeutralValue>;
+// Values by name.
 using Dictionary = std::map<std::string, NeutralValue>;
 
 // A neutral value. Integers from 2^63 are unsigned, all others signed.
 class NeutralValue {
  public:
+  // The types that a value can have; std::monostate is nil.
   using Content = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double,
                                std::string, Bytes, List, Dictionary>;
 
   // Creates nil.
   NeutralValue() = default;
-  NeutralValue(bool value) : content_(value) {}                      // NOLINT: implicit
-  NeutralValue(double value) : content_(value) {}                    // NOLINT: implicit
-  NeutralValue(std::string value) : content_(std::move(value)) {}    // NOLINT: implicit
+  // Creates a boolean.
+  NeutralValue(bool value) : content_(value) {}  // NOLINT: implicit
+  // Creates a float64.
+  NeutralValue(double value) : content_(value) {}  // NOLINT: implicit
+  // Creates text in UTF-8.
+  NeutralValue(std::string value) : content_(std::move(value)) {}  // NOLINT: implicit
+  // Creates text in UTF-8.
   NeutralValue(const char* value) : content_(std::string(value)) {}  // NOLINT: implicit
-  NeutralValue(Bytes value) : content_(std::move(value)) {}          // NOLINT: implicit
-  NeutralValue(List value) : content_(std::move(value)) {}           // NOLINT: implicit
-  NeutralValue(Dictionary value) : content_(std::move(value)) {}     // NOLINT: implicit
+  // Creates bytes.
+  NeutralValue(Bytes value) : content_(std::move(value)) {}  // NOLINT: implicit
+  // Creates a list.
+  NeutralValue(List value) : content_(std::move(value)) {}  // NOLINT: implicit
+  // Creates a dictionary.
+  NeutralValue(Dictionary value) : content_(std::move(value)) {}  // NOLINT: implicit
+  // Creates an integer.
   template <std::integral Integer>
   NeutralValue(Integer value) {  // NOLINT: implicit
     if (std::in_range<std::int64_t>(value))
@@ -50,7 +62,9 @@ class NeutralValue {
       content_ = static_cast<std::uint64_t>(value);
   }
 
+  // Returns the value with its type.
   const Content& content() const { return content_; }
+  // Compares types and values: 1 and 1.0 differ.
   friend bool operator==(const NeutralValue&, const NeutralValue&) = default;
 
  private:

@@ -85,8 +85,8 @@ TEST_F(Failures, NodeOfProducerKilled_StreamContinues) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-// Executors, an actor, an agent, and the head are killed while one queue has 10,000 refs. By hand:
-// MOBULA_TEST_REFS=100000.
+// Executors, an actor, an agent, and the head are killed while one queue has 10,000 refs, and the
+// head starts again. By hand: MOBULA_TEST_REFS=100000.
 TEST_F(Failures, ProcessesKilled_QueueReportsEachRefOnce) {
   start_head();
   start_node("b", {"--num-cpus", "1"});
@@ -97,6 +97,7 @@ TEST_F(Failures, ProcessesKilled_QueueReportsEachRefOnce) {
   ASSERT_TRUE(driver.prints("taken")) << driver.out() << driver.err();
   ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  start_head({"--no-worker"});
   const Ended ended = driver.wait(Milliseconds(170'000));
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }

@@ -211,8 +211,9 @@ TEST_F(HttpTest, ServesRepliesOfHead) {
             R"({"state":"FAILED"})");
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?limit=7", bearer())))["argument"],
             R"({"limit":"7"})");
-  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?limit=7", bearer())))["argument"], "")
-      << "nodes are listed all";
+  const Json part = Json::parse(body_of(get("/api/v1/nodes?limit=7&find=rack%201", bearer())));
+  EXPECT_EQ(part["verb"], "list_part");
+  EXPECT_EQ(part["argument"], R"({"limit":7,"find":"rack 1"})");
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/summary", bearer())))["kind"], "Summary");
 }
 
