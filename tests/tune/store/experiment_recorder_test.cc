@@ -169,7 +169,9 @@ TEST_F(RecorderTest, WallClockJumps_TimesStayInOrder) {
   for (const auto& trial : reader.trials().value()) {
     EXPECT_GE(trial.created_ms, created) << trial.trial;
     created = trial.created_ms;
-    if (trial.ended_ms != 0) EXPECT_GE(trial.ended_ms, trial.created_ms) << trial.trial;
+    if (trial.ended_ms != 0) {
+      EXPECT_GE(trial.ended_ms, trial.created_ms) << trial.trial;
+    }
     for (const auto& attempt : reader.attempts(trial.trial).value()) {
       EXPECT_GE(attempt.began_ms, began) << trial.trial;
       began = attempt.began_ms;
