@@ -1,6 +1,7 @@
 #include "base/model/error_record.h"
 
 #include <array>
+#include <cstddef>
 
 namespace mobula::internal {
 namespace {
@@ -38,14 +39,14 @@ constexpr std::array kind_rows{
     ErrorKindRow{ErrorKind::interrupted, "InterruptedError"},
 };
 
-constexpr std::uint8_t kind_row_of(ErrorKind kind) {
-  for (std::uint8_t number = 0; number < kind_rows.size(); ++number)
+constexpr std::size_t kind_row_of(ErrorKind kind) {
+  for (std::size_t number = 0; number < kind_rows.size(); ++number)
     if (kind_rows[number].kind == kind) return number;
   return kind_row_of(ErrorKind::other);
 }
 
 constexpr bool has_each_kind_once() {
-  for (std::uint8_t kind = 0; kind < kind_rows.size(); ++kind)
+  for (std::size_t kind = 0; kind < kind_rows.size(); ++kind)
     if (kind_rows[kind_row_of(static_cast<ErrorKind>(kind))].kind != static_cast<ErrorKind>(kind))
       return false;
   return true;
@@ -54,7 +55,7 @@ static_assert(has_each_kind_once());
 
 }  // namespace
 
-std::uint8_t message_number(ErrorKind kind) { return kind_row_of(kind); }
+std::uint8_t message_number(ErrorKind kind) { return static_cast<std::uint8_t>(kind_row_of(kind)); }
 
 ErrorKind error_kind_of(std::uint8_t message_number) {
   return message_number < kind_rows.size() ? kind_rows[message_number].kind : ErrorKind::other;
