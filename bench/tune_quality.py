@@ -234,7 +234,7 @@ class RayAsha:
         kinds = {"real": ranges.FloatDistribution, "integer": ranges.IntDistribution}
         known = {name: ranges.CategoricalDistribution(list(range(kind[1]))) if kind[0] == "category"
                  else kinds[kind[0]](kind[1], kind[2], log=kind[3]) for name, kind in space.items()}
-        np.random.seed(seed)  # of the brackets
+        np.random.seed(seed)  # for the choice of brackets
         self.search = self.search_of(known, metric="value", mode="min", seed=seed)
         self.scheduler = self.scheduler_of(time_attr="training_iteration", metric="value", mode="min", max_t=ASHA_TIME,
                                            reduction_factor=ASHA_FACTOR)

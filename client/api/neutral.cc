@@ -1,15 +1,15 @@
-// Neutral values as msgpack.
+// Neutral values as msgpack, over the streams of protocol/codec.
 #include <mobula/neutral.h>
 
 #include <array>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <type_traits>
+#include <span>
 
 #include <mobula/errors.h>
+
+#include "protocol/codec/msgpack_stream.h"
 
 namespace mobula::dynamic {
 namespace {
@@ -21,32 +21,8 @@ constexpr int deepest = 256;
   throw SerializationError("a neutral value: " + why);
 }
 
-// First bytes of msgpack values. `sized` types have forms with sizes of 1, 2, and 4 bytes.
-enum Mark : std::uint8_t {
-  nil = 0xc0,
-  no = 0xc2,
-  yes = 0xc3,
-  bytes8 = 0xc4,
-  bytes16 = 0xc5,
-  bytes32 = 0xc6,
-  float32 = 0xca,
-  float64 = 0xcb,
-  uint8 = 0xcc,
-  uint16 = 0xcd,
-  uint32 = 0xce,
-  uint64 = 0xcf,
-  int8 = 0xd0,
-  int16 = 0xd1,
-  int32 = 0xd2,
-  int64 = 0xd3,
-  text8 = 0xd9,
-  text16 = 0xda,
-  text32 = 0xdb,
-  list16 = 0xdc,
-  list32 = 0xdd,
-  dictionary16 = 0xde,
-  dictionary32 = 0xdf,
-};
+// First bytes of floating-point values.
+constexpr unsigned float32 = 0xca, float64 = 0xcb;
 
 class NeutralWriter {
  public:
@@ -54,145 +30,106 @@ class NeutralWriter {
     if (depth > deepest) fail("it nests deeper than 256 levels");
     std::visit([&](const auto& content) { put(content, depth); }, value.content());
   }
-  std::vector<std::byte> take() { return std::move(bytes_); }
+  std::vector<std::byte> take() { return out_.take(); }
 
  private:
-  void mark(unsigned value) { bytes_.push_back(static_cast<std::byte>(value)); }
-  // Big-endian, as msgpack demands.
-  void number(std::uint64_t value, int size) {
-    for (int i = size - 1; i >= 0; --i) mark(static_cast<unsigned>(value >> (8 * i) & 0xff));
-  }
-  void append(const void* from, std::size_t size) {
-    const auto* first = static_cast<const std::byte*>(from);
-    bytes_.insert(bytes_.end(), first, first + size);
-  }
-  // `small` is the number of counts that are part of the mark `fixed`. Without `with8` no form has
-  // one byte for the count.
-  void count(std::size_t value, std::size_t small, unsigned fixed, std::optional<Mark> with8,
-             Mark with16, Mark with32) {
-    if (value < small) return mark(fixed | static_cast<unsigned>(value));
-    if (with8 && value <= 0xff) return mark(*with8), number(value, 1);
-    if (value <= 0xffff) return mark(with16), number(value, 2);
-    if (value > 0xffff'ffff) fail("it has a part with more than 2^32 bytes or elements");
-    mark(with32);
-    number(value, 4);
+  static constexpr std::size_t most = 0xffff'ffff;  // bytes or elements of a part, in msgpack
+
+  static void check_size(std::size_t size) {
+    if (size > most) fail("it has a part with more than 2^32 bytes or elements");
   }
 
-  void put(std::monostate, int) { mark(nil); }
-  void put(bool value, int) { mark(value ? yes : no); }
-  void put(std::uint64_t value, int) { mark(uint64), number(value, 8); }
-  void put(double value, int) { mark(float64), number(std::bit_cast<std::uint64_t>(value), 8); }
-  void put(std::int64_t value, int) {
-    const auto bits = static_cast<std::uint64_t>(value);
-    const auto fits = [&](auto least) {
-      using Type = decltype(least);
-      return value >= std::numeric_limits<Type>::min() && value <= std::numeric_limits<Type>::max();
-    };
-    if (value >= -32 && value <= 127) return mark(bits & 0xff);
-    if (fits(std::int8_t{})) return mark(int8), number(bits, 1);
-    if (fits(std::int16_t{})) return mark(int16), number(bits, 2);
-    if (fits(std::int32_t{})) return mark(int32), number(bits, 4);
-    mark(int64);
-    number(bits, 8);
+  void put(std::monostate, int) { out_.nil(); }
+  void put(bool value, int) { out_.boolean(value); }
+  void put(std::uint64_t value, int) { out_.unsigned_integer(value); }
+  void put(std::int64_t value, int) { out_.integer(value); }
+  void put(double value, int) {
+    std::array<std::byte, 9> encoded{std::byte{float64}};
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    for (std::size_t i = 1; i < encoded.size(); ++i)
+      encoded[i] = static_cast<std::byte>(bits >> (8 * (8 - i)));
+    out_.encoded(encoded);
   }
   void put(const std::string& value, int) {
-    count(value.size(), 32, 0xa0, text8, text16, text32);
-    append(value.data(), value.size());
+    check_size(value.size());
+    out_.text(value);
   }
   void put(const Bytes& value, int) {
-    count(value.size(), 0, 0, bytes8, bytes16, bytes32);
-    append(value.data(), value.size());
+    check_size(value.size());
+    out_.binary(value);
   }
   void put(const List& value, int depth) {
-    count(value.size(), 16, 0x90, std::nullopt, list16, list32);
+    check_size(value.size());
+    out_.array(value.size());
     for (const auto& each : value) write(each, depth + 1);
   }
   void put(const Dictionary& value, int depth) {
-    count(value.size(), 16, 0x80, std::nullopt, dictionary16, dictionary32);
+    check_size(value.size());
+    out_.map(value.size());
     for (const auto& [key, each] : value) {
       put(key, depth);
       write(each, depth + 1);
     }
   }
 
-  std::vector<std::byte> bytes_;
+  internal::Writer out_;
 };
 
 class NeutralReader {
  public:
-  explicit NeutralReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  // Elements take memory that the bytes bound; the decoder's limits are for messages.
+  explicit NeutralReader(std::span<const std::byte> bytes)
+      : bytes_(bytes),
+        in_(bytes, {.max_bytes = bytes.size(),
+                    .max_elements = bytes.size(),
+                    .max_memory = std::numeric_limits<std::size_t>::max()}) {}
 
   NeutralValue read(int depth = 0) {
     if (depth > deepest) fail("it nests deeper than 256 levels");
-    const auto mark = static_cast<std::uint8_t>(number(1));
-    if (mark <= 0x7f) return std::int64_t{mark};
-    if (mark >= 0xe0) return std::int64_t{static_cast<std::int8_t>(mark)};
-    if ((mark & 0xe0) == 0xa0) return text(mark & 0x1f);
-    if ((mark & 0xf0) == 0x90) return list(mark & 0x0f, depth);
-    if ((mark & 0xf0) == 0x80) return dictionary(mark & 0x0f, depth);
-    switch (mark) {
-      case nil: return {};
-      case no: return false;
-      case yes: return true;
-      case float32: return double{std::bit_cast<float>(static_cast<std::uint32_t>(number(4)))};
-      case float64: return std::bit_cast<double>(number(8));
-      case uint8: return number(1);
-      case uint16: return number(2);
-      case uint32: return number(4);
-      case uint64: return number(8);
-      case int8: return static_cast<std::int8_t>(number(1));
-      case int16: return static_cast<std::int16_t>(number(2));
-      case int32: return static_cast<std::int32_t>(number(4));
-      case int64: return static_cast<std::int64_t>(number(8));
-      case bytes8: return binary(number(1));
-      case bytes16: return binary(number(2));
-      case bytes32: return binary(number(4));
-      case text8: return text(number(1));
-      case text16: return text(number(2));
-      case text32: return text(number(4));
-      case list16: return list(number(2), depth);
-      case list32: return list(number(4), depth);
-      case dictionary16: return dictionary(number(2), depth);
-      case dictionary32: return dictionary(number(4), depth);
-      default: fail("msgpack type " + std::to_string(mark) + " is not neutral");
-    }
+    NeutralValue value = next(depth);
+    if (in_.failed()) fail(in_.fault());
+    return value;
   }
   void require_end() const {
-    if (!bytes_.empty()) fail("bytes follow it");
+    if (!in_.at_end()) fail("bytes follow it");
   }
 
  private:
-  std::span<const std::byte> take(std::size_t size) {
-    if (size > bytes_.size()) fail("its bytes end too early");
-    const auto taken = bytes_.first(size);
-    bytes_ = bytes_.subspan(size);
-    return taken;
+  // Reads the value by its first byte; see the msgpack specification.
+  NeutralValue next(int depth) {
+    if (in_.at_end()) fail("its bytes end too early");
+    const auto mark = static_cast<unsigned>(bytes_[in_.position()]);
+    const auto between = [mark](unsigned first, unsigned last) {
+      return first <= mark && mark <= last;
+    };
+    if (in_.nil()) return {};
+    if (between(0xc2, 0xc3)) return in_.boolean();
+    if (between(0x00, 0x7f) || between(0xcc, 0xcf)) return in_.unsigned_integer();
+    if (between(0xe0, 0xff) || between(0xd0, 0xd3)) return in_.integer();
+    if (between(float32, float64)) return real(in_.skip());
+    if (between(0xa0, 0xbf) || between(0xd9, 0xdb)) return in_.text();
+    if (between(0xc4, 0xc6)) {
+      const auto bytes = in_.binary();
+      return Bytes(bytes.begin(), bytes.end());
+    }
+    if (between(0x90, 0x9f) || between(0xdc, 0xdd)) return list(in_.array(), depth);
+    if (between(0x80, 0x8f) || between(0xde, 0xdf)) return dictionary(in_.map(), depth);
+    fail("msgpack type " + std::to_string(mark) + " is not neutral");
   }
-  std::uint64_t number(std::size_t size) {
-    std::uint64_t value = 0;
-    for (const std::byte each : take(size)) value = value << 8 | static_cast<std::uint64_t>(each);
-    return value;
-  }
-  std::string text(std::size_t size) {
-    const auto taken = take(size);
-    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
-  }
-  Bytes binary(std::size_t size) {
-    const auto taken = take(size);
-    return {taken.begin(), taken.end()};
-  }
-  // Each element has at least one byte.
-  void check_count(std::size_t count) const {
-    if (count > bytes_.size()) fail("its bytes end too early");
+  static double real(std::span<const std::byte> encoded) {
+    if (encoded.empty()) return 0;  // the reader has failed
+    std::uint64_t bits = 0;
+    for (const std::byte each : encoded.subspan(1))
+      bits = bits << 8 | std::to_integer<unsigned>(each);
+    return encoded.size() == 9 ? std::bit_cast<double>(bits)
+                               : double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))};
   }
   List list(std::size_t count, int depth) {
-    check_count(count);
     List elements;
     for (std::size_t i = 0; i < count; ++i) elements.push_back(read(depth + 1));
     return elements;
   }
   Dictionary dictionary(std::size_t count, int depth) {
-    check_count(count);
     Dictionary rows;
     for (std::size_t i = 0; i < count; ++i) {
       const NeutralValue key = read(depth + 1);
@@ -204,6 +141,7 @@ class NeutralReader {
   }
 
   std::span<const std::byte> bytes_;
+  internal::Reader in_;
 };
 
 }  // namespace

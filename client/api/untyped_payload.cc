@@ -28,14 +28,14 @@ static_assert(sizeof(Prefix) == 32);
 
 std::uint32_t number_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
 
-Prefix read_prefix(Reader& in) {
+Prefix read_prefix(mobula::Reader& in) {
   Prefix prefix;
   in.read_bytes(&prefix, sizeof prefix);
   return prefix;
 }
 
 // A ref takes 4 bytes, a tensor at least one.
-void check_counts(const Prefix& prefix, const Reader& in) {
+void check_counts(const Prefix& prefix, const mobula::Reader& in) {
   const std::size_t least = std::size_t{prefix.buffers} * sizeof(std::uint64_t) +
                             (std::size_t{prefix.refs} + prefix.actors) * sizeof(std::uint32_t) +
                             prefix.tensors + prefix.format_bytes;
@@ -80,7 +80,7 @@ void align_buffers(dynamic::Payload::Parts& parts) {
 
 }  // namespace
 
-std::string_view read_format(Reader& in) {
+std::string_view read_format(mobula::Reader& in) {
   const Prefix prefix = read_prefix(in);
   check_counts(prefix, in);
   in.take(prefix.buffers * sizeof(std::uint64_t));
@@ -110,7 +110,7 @@ Payload::Payload(std::string_view format, Parts parts)
   measure();
 }
 
-void Payload::fill(Writer& out) const {
+void Payload::fill(mobula::Writer& out) const {
   using internal::client::number_of;
   const Prefix prefix{.format_bytes = number_of(format_.size()),
                       .buffers = number_of(parts_.buffers.size()),
@@ -139,7 +139,7 @@ std::string_view StoredPayload::format() const {
   if (!stored_) return {};
   const std::string_view typed = internal::client::typed_format;
   if (!detail::has_fingerprint(*stored_, untyped_fingerprint)) return typed;
-  Reader in = detail::open_value(*stored_, untyped_fingerprint, "an untyped value");
+  mobula::Reader in = detail::open_value(*stored_, untyped_fingerprint, "an untyped value");
   return internal::client::read_format(in);
 }
 
@@ -159,7 +159,7 @@ Payload::Parts StoredPayload::parts() const {
     throw SerializationError(
         "reading the parts of a value: it was written in format \"c++\"; read it by the typed API");
   }
-  Reader in = detail::open_value(*stored_, untyped_fingerprint, "an untyped value");
+  mobula::Reader in = detail::open_value(*stored_, untyped_fingerprint, "an untyped value");
   const Prefix prefix = internal::client::read_prefix(in);
   internal::client::check_counts(prefix, in);
   std::vector<std::uint64_t> sizes(prefix.buffers);

@@ -20,6 +20,6 @@ inline constexpr std::uint64_t untyped_fingerprint =
 inline constexpr std::string_view typed_format = "c++";
 
 // The name of the format of a value that `in` has read up to its header.
-std::string_view read_format(Reader& in);
+std::string_view read_format(mobula::Reader& in);
 
 }  // namespace mobula::internal::client

@@ -16,8 +16,8 @@ using detail::RawId;
 
 detail::ErrorRecord no_stream(ObjectId position) {
   return make_error(ErrorKind::invalid_request, "next: object " + position.hex() +
-                                                    " is not a stream; take it from the result "
-                                                    "of a streaming call");
+                                                    " is not a stream; take it from "
+                                                    "the result of a streaming call");
 }
 
 }  // namespace

@@ -35,21 +35,26 @@ Json gpu_use_json(const Node& node, const UsageReply& usage) {
   return gpus;
 }
 
-Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
-  const UsageReply& usage = of.usage;
-  return {{"node_id", id.hex()},
-          {"host", node == nullptr ? "" : node->host},
-          {"at_s", in_seconds(usage.at)},
-          {"clock_ms", usage.wall_ms == 0 ? Json(nullptr) : Json(usage.wall_ms)},
-          {"head_clock_ms", of.head_ms},
-          {"cpu_s", in_seconds(usage.cpu)},
+Json processor_and_memory_json(const UsageReply& usage) {
+  return {{"cpu_s", in_seconds(usage.cpu)},
           {"cpus", usage.cpus},
           {"memory_used_bytes", usage.memory_used_bytes},
           {"memory_bytes", usage.memory_bytes},
           {"store_used_bytes", usage.store.used_bytes},
           {"store_capacity_bytes", usage.store.capacity_bytes},
-          {"store_spilled_bytes", usage.store.spilled_bytes},
-          {"gpus", node == nullptr ? Json::array() : gpu_use_json(*node, usage)}};
+          {"store_spilled_bytes", usage.store.spilled_bytes}};
+}
+
+Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
+  const UsageReply& usage = of.usage;
+  Json json = {{"node_id", id.hex()},
+               {"host", node == nullptr ? "" : node->host},
+               {"at_s", in_seconds(usage.at)},
+               {"clock_ms", usage.wall_ms == 0 ? Json(nullptr) : Json(usage.wall_ms)},
+               {"head_clock_ms", of.head_ms}};
+  json.update(processor_and_memory_json(usage));
+  json["gpus"] = node == nullptr ? Json::array() : gpu_use_json(*node, usage);
+  return json;
 }
 
 // Without the members that no view shows: a cluster may have 1,000 nodes of 8 GPUs.
@@ -61,15 +66,9 @@ Json node_part_json(NodeId id, const UsageReply& usage, UsagePart part) {
   }
   std::int64_t gpu_used_bytes = 0;
   for (const auto& each : usage.devices) gpu_used_bytes += each.used_bytes;
-  json.update({{"at_s", in_seconds(usage.at)},
-               {"cpu_s", in_seconds(usage.cpu)},
-               {"cpus", usage.cpus},
-               {"memory_used_bytes", usage.memory_used_bytes},
-               {"memory_bytes", usage.memory_bytes},
-               {"store_used_bytes", usage.store.used_bytes},
-               {"store_capacity_bytes", usage.store.capacity_bytes},
-               {"store_spilled_bytes", usage.store.spilled_bytes},
-               {"gpu_used_bytes", gpu_used_bytes}});
+  json["at_s"] = in_seconds(usage.at);
+  json.update(processor_and_memory_json(usage));
+  json["gpu_used_bytes"] = gpu_used_bytes;
   return json;
 }
 
