@@ -274,7 +274,7 @@ std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
 }
 
 // `mobula bench ...` runs the program mobula-bench of the same directory. It writes tables and
-// JSON; this program converts its JSON to the other formats.
+// JSON; this program converts its JSON to the other formats. argv[0] is the word "bench".
 int run_benchmarks(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -282,7 +282,7 @@ int run_benchmarks(int argc, char** argv) {
     std::fputs(help_text(command_tree(), {"bench"}).value().c_str(), stdout);
     return exit_done;
   }
-  std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv, argv + argc);
   const auto format = take_format(words);
   const bool converts = format == OutputFormat::jsonl || format == OutputFormat::yaml ||
                         format == OutputFormat::csv || format == OutputFormat::name;

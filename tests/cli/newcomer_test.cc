@@ -1,4 +1,5 @@
 // First use: invalid addresses, output that no process reads, and files of other clusters.
+#include <algorithm>
 #include <cstdlib>
 
 #include "cli/mobula_program.h"
@@ -105,6 +106,15 @@ TEST_F(FirstUse, ReportsEmptyListsAndMissingMemory) {
   EXPECT_EQ(mobula({"token", "list"}).err, "mobula: no tokens\n");
   EXPECT_EQ(mobula({"list", "actors", "-o", "json"}).err, "");
   EXPECT_EQ(mobula({"list", "nodes"}).err, "");
+}
+
+TEST_F(FirstUse, BenchReceivesNamesAndOptions) {
+  const auto listed = mobula({"bench", "streams", "--list"});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, ::testing::StartsWith("streams"));
+  EXPECT_EQ(std::count(listed.out.begin(), listed.out.end(), '\n'), 1) << listed.out;
+  EXPECT_EQ(mobula({"bench", "--list", "no-such-benchmark"}).code, 7);
+  EXPECT_EQ(mobula({"bench", "--lst"}).code, 2);
 }
 
 }  // namespace
