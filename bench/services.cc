@@ -1,6 +1,7 @@
 // Calls of another program next to calls of the same function or method in this program: methods by
 // name, and untyped calls of methods and functions with neutral values.
-// Usage: mobula-bench-services [--quick]
+// Usage: mobula-bench-services [--quick] [TEXT]
+//   TEXT  only rows whose name contains it
 #include <mobula/mobula.h>
 #include <mobula/neutral.h>
 #include <mobula/service.h>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,7 +83,7 @@ void print(const char* name, const mobula::bench::Turns& turns, double calls) {
   std::fflush(stdout);
 }
 
-void measure(const mobula::bench::Pace& pace) {
+void measure(const mobula::bench::Pace& pace, std::string_view only) {
   const mobula::bench::LocalNodes nodes(1);
   const std::string service =
       (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mobula-bench-echo")
@@ -90,15 +92,6 @@ void measure(const mobula::bench::Pace& pace) {
   const auto cluster = mobula::init();
   const auto local = mobula::actor<LocalEcho>.options({.num_cpus = 0}).remote();
   const auto remote = mobula::get_actor<RemoteEcho>("echo", "bench");
-  const auto one = mobula::bench::measure_in_turns(
-      pace,
-      {[&] { call_one<&LocalEcho::next>(local); }, [&] { call_one<&RemoteEcho::next>(remote); }});
-  print("calls one by one", one, 1);
-  const auto many =
-      mobula::bench::measure_in_turns(pace, {[&] { call_batch<&LocalEcho::next>(local); },
-                                             [&] { call_batch<&RemoteEcho::next>(remote); }});
-  print("2,000 calls at once", many, batch);
-
   const mobula::AnyActor untyped(remote);
   const auto of_method = [&](std::span<const dynamic::Argument> arguments) {
     return dynamic::call(untyped, {.name = "next"}, {}, arguments);
@@ -106,22 +99,28 @@ void measure(const mobula::bench::Pace& pace) {
   const auto of_function = [&](std::span<const dynamic::Argument> arguments) {
     return dynamic::submit({.name = "next_number", .program = "bench echo"}, {}, arguments);
   };
-  print("neutral method",
-        mobula::bench::measure_in_turns(pace, {[&] { call_one<&LocalEcho::next>(local); },
-                                               [&] { call_neutral(1, of_method); }}),
-        1);
-  print("2,000 neutral methods",
-        mobula::bench::measure_in_turns(pace, {[&] { call_batch<&LocalEcho::next>(local); },
-                                               [&] { call_neutral(batch, of_method); }}),
-        batch);
-  print("neutral function",
-        mobula::bench::measure_in_turns(
-            pace, {[&] { call_tasks(1); }, [&] { call_neutral(1, of_function); }}),
-        1);
-  print("2,000 neutral functions",
-        mobula::bench::measure_in_turns(
-            pace, {[&] { call_tasks(batch); }, [&] { call_neutral(batch, of_function); }}),
-        batch);
+  const auto row = [&](const char* name, int calls, const std::function<void()>& within,
+                       const std::function<void()>& across) {
+    if (std::string_view(name).find(only) == std::string_view::npos) return;
+    print(name, mobula::bench::measure_in_turns(pace, {within, across}), calls);
+  };
+  row(
+      "calls one by one", 1, [&] { call_one<&LocalEcho::next>(local); },
+      [&] { call_one<&RemoteEcho::next>(remote); });
+  row(
+      "2,000 calls at once", batch, [&] { call_batch<&LocalEcho::next>(local); },
+      [&] { call_batch<&RemoteEcho::next>(remote); });
+  row(
+      "neutral method", 1, [&] { call_one<&LocalEcho::next>(local); },
+      [&] { call_neutral(1, of_method); });
+  row(
+      "2,000 neutral methods", batch, [&] { call_batch<&LocalEcho::next>(local); },
+      [&] { call_neutral(batch, of_method); });
+  row(
+      "neutral function", 1, [&] { call_tasks(1); }, [&] { call_neutral(1, of_function); });
+  row(
+      "2,000 neutral functions", batch, [&] { call_tasks(batch); },
+      [&] { call_neutral(batch, of_function); });
 }
 
 }  // namespace
@@ -129,8 +128,15 @@ void measure(const mobula::bench::Pace& pace) {
 int main(int argc, char** argv) try {
   if (mobula::in_executor()) const auto cluster = mobula::init();
   mobula::bench::Pace pace{.settle = 1s};
-  if (argc > 1 && std::string_view(argv[1]) == "--quick") pace = {.settle = 0ms, .run = 200ms};
-  measure(pace);
+  std::string_view only;
+  for (const std::string_view each : std::span(argv, static_cast<std::size_t>(argc)).subspan(1)) {
+    if (each == "--quick") {
+      pace = {.settle = 0ms, .run = 200ms};
+    } else {
+      only = each;
+    }
+  }
+  measure(pace, only);
 } catch (const std::exception& why) {
   std::fprintf(stderr, "mobula-bench-services: %s\n", why.what());
   return 1;

@@ -149,7 +149,10 @@ class NeutralReader {
 Payload neutral_payload(const NeutralValue& value) {
   NeutralWriter out;
   out.write(value);
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(out.take());
+  // A caller may hold many arguments, and most are smaller than the writer's memory.
+  std::vector<std::byte> written = out.take();
+  written.shrink_to_fit();
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(written));
   return {neutral_format, {.body = *bytes, .owner = bytes}};
 }
 

@@ -57,17 +57,27 @@ detail::Done give(Sink& call, const Json& json, JsonForm form) {
       0, dynamic::Payload(dynamic::neutral_format, {.body = std::as_bytes(std::span(bytes))}));
 }
 
-// The type of a result, and the form that the caller expects.
+// The function of a result, and the form that the caller expects.
 struct ResultForm {
-  const TypeDescription& type;
+  const Entry& entry;
   JsonForm form;
-  std::string function;  // for messages
 
   detail::Answer<Json> convert(const detail::Outgoing& value) const {
-    auto json = runtime::console::json_of(stored(value), type, form);
+    auto json = runtime::console::json_of(stored(value), entry.description()->result(), form);
     if (json) return std::move(*json);
-    return client::make_error(detail::ErrorKind::serialization,
-                              fmt::format("the result of {}: {}", function, json.error().text));
+    return client::make_error(
+        detail::ErrorKind::serialization,
+        fmt::format("the result of {}: {}", declaration_of(entry), json.error().text));
+  }
+};
+
+// The programs of a neutral call, for messages. Both programs of other calls are the same.
+struct Programs {
+  std::string_view caller = {};
+
+  std::string way() const {
+    if (caller.empty()) return {};
+    return fmt::format(" from program {} to program {}", caller, client::program_name());
   }
 };
 
@@ -168,9 +178,9 @@ std::string nearest_hint(const Entries& entries, const std::string& name) {
   return best.empty() ? std::string() : fmt::format("; did you mean {}?", best);
 }
 
-// The call with typed arguments and a converted result. `way` names the programs of both sides.
+// The call with typed arguments and a converted result.
 detail::Outcome run_converted(const Entry& entry, const std::vector<Json>& arguments, JsonForm form,
-                              const detail::Invocation& call, const std::string& way) {
+                              const detail::Invocation& call, Programs programs) {
   const ErrorKind mismatch =
       form == JsonForm::text ? ErrorKind::invalid_request : ErrorKind::serialization;
   std::vector<const TypeDescription*> parameters;
@@ -178,19 +188,18 @@ detail::Outcome run_converted(const Entry& entry, const std::vector<Json>& argum
   if (arguments.size() != parameters.size()) {
     return fail(mismatch,
                 fmt::format("{} takes {} arguments, and {} are given{}", declaration_of(entry),
-                            parameters.size(), arguments.size(), way));
+                            parameters.size(), arguments.size(), programs.way()));
   }
   std::vector<detail::StoredValue> values;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto value = runtime::console::value_of(arguments[i], *parameters[i], form);
     if (!value) {
       return fail(mismatch, fmt::format("argument {} of {}{}: {}", i + 1, declaration_of(entry),
-                                        way, value.error().text));
+                                        programs.way(), value.error().text));
     }
     values.push_back(stored(**value));
   }
-  ConvertedResult result({entry.description()->result(), form, declaration_of(entry)},
-                         *call.results);
+  ConvertedResult result({entry, form}, *call.results);
   detail::Invocation typed = call;
   typed.arguments = values;
   typed.results = &result;
@@ -246,7 +255,8 @@ detail::Answer<std::vector<Json>> neutral_arguments(const std::string& function,
   } catch (const SerializationError& error) {
     return client::make_error(
         ErrorKind::serialization,
-        fmt::format("argument {} of {}: {}", arguments.size() + 1, function, error.what()));
+        fmt::format("argument {} of {} of program {}: {}", arguments.size() + 1, function,
+                    client::program_name(), error.what()));
   }
   return arguments;
 }
@@ -277,7 +287,7 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
                                                         declaration_of(*found.front())));
   }
   const std::vector<Json> values(arguments.begin(), arguments.end());
-  return run_converted(*found.front(), values, JsonForm::text, call, "");
+  return run_converted(*found.front(), values, JsonForm::text, call, {});
 }
 
 bool has_function(const CallForm& form) {
@@ -286,24 +296,22 @@ bool has_function(const CallForm& form) {
 
 detail::Outcome run_neutral_call(const CallForm& form, const client::UntypedCaller& caller,
                                  const void* class_tag, const detail::Invocation& call) {
-  const std::string from = fmt::format("program {}", caller.program);
   const Callee callee = find_neutral(form.method, class_tag);
   detail::Outcome outcome;
   if (callee.entry == nullptr) {
     outcome.error = callee.error;
-    outcome.error->message += "; the caller is " + from;
+    outcome.error->message += fmt::format("; the caller is program {}", caller.program);
   } else if (form.num_returns != 1 || form.stream.window != 0) {
-    outcome = fail(
-        ErrorKind::invalid_request,
-        fmt::format("{} has one result, and {} expects {}", declaration_of(*callee.entry), from,
-                    form.stream.window != 0 ? "a stream" : std::to_string(form.num_returns)));
+    outcome =
+        fail(ErrorKind::invalid_request,
+             fmt::format("{} has one result, and program {} expects {}",
+                         declaration_of(*callee.entry), caller.program,
+                         form.stream.window != 0 ? "a stream" : std::to_string(form.num_returns)));
   } else {
-    const std::string function =
-        fmt::format("{} of program {}", form.method, client::program_name());
-    auto arguments = neutral_arguments(function, call.arguments);
+    auto arguments = neutral_arguments(form.method, call.arguments);
     if (arguments.ok()) {
       return run_converted(*callee.entry, arguments.value(), JsonForm::neutral, call,
-                           fmt::format(" from {} to program {}", from, client::program_name()));
+                           {caller.program});
     }
     outcome.error = arguments.error();
   }
