@@ -118,6 +118,19 @@ std::vector<Figure> actor_calls(const Pace& pace) {
   return {one, many};
 }
 
+// A TCP listener accepts frames of 32 KiB (decision 86), and other sockets frames of 1 MiB.
+std::vector<Figure> large_messages(const Pace&) {
+  std::vector<double> small, whole;
+  for (int i = 0; i < 5; ++i) {
+    small.push_back(curve_frames(32u << 10).value);
+    whole.push_back(curve_frames(1u << 20).value);
+  }
+  auto found =
+      figure("CPU of 1 MiB to a TCP listener, both ends", "listener_frames", median(small), "us");
+  put_beside(found, {"in one frame", median(whole), "us"}, found.mean, true);
+  return {found};
+}
+
 }  // namespace
 
 std::vector<Benchmark> benchmarks_between_nodes() {
@@ -125,6 +138,7 @@ std::vector<Benchmark> benchmarks_between_nodes() {
       {"large object", "1 GiB from one node to another", large_object},
       {"broadcast", "1 GiB from one node to three", broadcast},
       {"calls between nodes", "calls of an actor on another node", actor_calls},
+      {"large messages", "1 MiB in the frames that a TCP listener accepts", large_messages},
   };
 }
 

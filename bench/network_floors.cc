@@ -13,10 +13,12 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 #include <zmq.hpp>
 
@@ -106,6 +108,40 @@ zmq::socket_t open_socket(zmq::context_t& context, zmq::socket_type type) {
   ::_exit(1);
 }
 
+void trust(zmq::socket_t& dealer, const Keys& server, const Keys& client) {
+  dealer.set(zmq::sockopt::curve_serverkey, server.open.data());
+  dealer.set(zmq::sockopt::curve_publickey, client.open.data());
+  dealer.set(zmq::sockopt::curve_secretkey, client.secret.data());
+}
+
+// CPU time of this process, in microseconds.
+double process_cpu_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
+
+// Sends messages of 1 MiB, each in frames of this size, and waits until all have arrived.
+void send_messages(zmq::socket_t& dealer, zmq::socket_t& router, std::size_t frame_bytes,
+                   int count) {
+  std::thread receiver([&] {
+    zmq::message_t part;
+    for (int i = 0; i < count; ++i) {
+      do {
+        if (!router.recv(part)) return;
+      } while (part.more());
+    }
+  });
+  const std::vector<char> body(frame_bytes, 'x');
+  for (int i = 0; i < count; ++i) {
+    for (std::size_t sent = 0; sent < chunk; sent += frame_bytes) {
+      const bool more = sent + frame_bytes < chunk;
+      dealer.send(zmq::buffer(body), more ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    }
+  }
+  receiver.join();
+}
+
 // Messages per second with this many outstanding.
 double echo_rate(int outstanding) {
   const Keys server, client;
@@ -118,9 +154,7 @@ double echo_rate(int outstanding) {
   ::close(pipe[1]);
   zmq::context_t context;
   zmq::socket_t dealer = open_socket(context, zmq::socket_type::dealer);
-  dealer.set(zmq::sockopt::curve_serverkey, server.open.data());
-  dealer.set(zmq::sockopt::curve_publickey, client.open.data());
-  dealer.set(zmq::sockopt::curve_secretkey, client.secret.data());
+  trust(dealer, server, client);
   dealer.connect(endpoint.data());
   const std::vector<char> message(message_bytes, 'x');
   std::vector<char> answer(1024);
@@ -187,6 +221,24 @@ Floor curve_round_trip() { return {"round trip of ZeroMQ with CURVE", 1e6 / echo
 Floor curve_echo(int outstanding) {
   return {"echo of ZeroMQ with CURVE, " + std::to_string(outstanding) + " on their way",
           echo_rate(outstanding), "1/s"};
+}
+
+Floor curve_frames(std::size_t frame_bytes) {
+  const Keys server, client;
+  zmq::context_t context;
+  zmq::socket_t router = open_socket(context, zmq::socket_type::router);
+  router.set(zmq::sockopt::curve_server, true);
+  router.set(zmq::sockopt::curve_secretkey, server.secret.data());
+  router.bind("tcp://127.0.0.1:*");
+  zmq::socket_t dealer = open_socket(context, zmq::socket_type::dealer);
+  trust(dealer, server, client);
+  dealer.connect(router.get(zmq::sockopt::last_endpoint));
+  send_messages(dealer, router, frame_bytes, 16);
+  constexpr int messages = 128;
+  const double before = process_cpu_us();
+  send_messages(dealer, router, frame_bytes, messages);
+  return {"1 MiB of ZeroMQ with CURVE in frames of " + std::to_string(frame_bytes >> 10) + " KiB",
+          (process_cpu_us() - before) / messages, "us"};
 }
 
 }  // namespace mobula::bench

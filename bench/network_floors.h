@@ -3,6 +3,8 @@
 // Thread: the main thread. Errors: std::runtime_error.
 #pragma once
 
+#include <cstddef>
+
 #include "bench/measure.h"
 
 namespace mobula::bench {
@@ -14,5 +16,8 @@ Floor sealed_tcp_stream();
 Floor curve_round_trip();
 // The same with `outstanding` messages in flight, in messages per second.
 Floor curve_echo(int outstanding);
+// CPU time of both ends for 1 MiB from a ZeroMQ DEALER to a ROUTER with CURVE over TCP, in messages
+// of 1 MiB with frames of `frame_bytes`, in microseconds.
+Floor curve_frames(std::size_t frame_bytes);
 
 }  // namespace mobula::bench
