@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,18 +34,20 @@ detail::Outcome fail(detail::ErrorKind kind, std::string text) {
   return {.error = client::make_error(kind, std::move(text))};
 }
 
-// A value that owns its bytes.
+// A value that owns its bytes, which are aligned to 64 bytes. Aligned allocations would fragment the
+// heap.
 detail::StoredValue stored(const detail::Outgoing& value) {
-  // The bytes must be aligned to 64 bytes.
-  struct alignas(64) Unit {
-    std::byte bytes[64];
-  };
-  const auto units = std::make_shared<std::vector<Unit>>(value.size_bytes() / sizeof(Unit) + 1);
-  const std::span<std::byte> bytes(units->front().bytes, value.size_bytes());
+  constexpr std::size_t alignment = 64;
+  std::size_t space = value.size_bytes() + alignment;
+  const std::shared_ptr<std::byte[]> memory(new std::byte[space]);
+  void* begin = memory.get();
+  const std::span<std::byte> bytes(
+      static_cast<std::byte*>(std::align(alignment, value.size_bytes(), begin, space)),
+      value.size_bytes());
   detail::StoredValue copy;
   if (!value.write(bytes)) return copy;
   copy.bytes = bytes;
-  copy.owner = units;
+  copy.owner = memory;
   return copy;
 }
 
