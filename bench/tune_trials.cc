@@ -1,7 +1,8 @@
 // Measures experiments with ten reports per trial: trivial trials per second with a new process per
-// trial and with reused processes, the memory of the driver, and trials that all live at one time.
-// Prints one line per figure: name, value, unit.
+// trial and with reused processes, the memory of the driver, and trials that all live at one time:
+// none of them ends before all have started. Prints one line per figure: name, value, unit.
 //   mobula-bench-tune-trials DIRECTORY [TRIALS [LIVE]]   (default: 200 trials, 0 live ones)
+// Exits with 1 if a trial fails, or if the driver needs more than 60 MiB and 300 bytes per trial.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mobula/mobula.h>
@@ -42,6 +43,18 @@ double memory_mib(const std::string& field) {
   return 0;
 }
 
+// False if the driver's largest memory is above its limit for all trials so far.
+bool report_memory(const std::string& name, int trials) {
+  static int all_trials = 0;
+  all_trials += trials;
+  const double most = memory_mib("VmHWM");
+  const double limit = 60 + 300.0 * all_trials / (1 << 20);
+  fmt::print("tune_driver_memory_{} {:.1f} MiB (largest {:.1f}, limit {:.1f})\n", name,
+             memory_mib("VmRSS"), most, limit);
+  std::fflush(stdout);
+  return most <= limit;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -56,7 +69,7 @@ tune::RunOptions options_of(const std::string& directory, const std::string& nam
   return options;
 }
 
-void measure(const std::string& directory, int trials, tune::ReuseActors reuse) {
+bool measure(const std::string& directory, int trials, tune::ReuseActors reuse) {
   const bool reuses = reuse == tune::ReuseActors::always;
   auto options = options_of(directory, reuses ? "reused" : "fresh", trials);
   options.space = {{"x", tune::uniform(0, 1)}};
@@ -66,12 +79,10 @@ void measure(const std::string& directory, int trials, tune::ReuseActors reuse) 
   const double seconds = seconds_since(begin);
   if (results.all().size() != static_cast<std::size_t>(trials)) std::abort();
   fmt::print("tune_trials_{} {:.1f} /s\n", options.name, trials / seconds);
-  fmt::print("tune_driver_memory_{} {:.1f} MiB (largest {:.1f})\n", options.name,
-             memory_mib("VmRSS"), memory_mib("VmHWM"));
-  std::fflush(stdout);
+  return report_memory(options.name, trials);
 }
 
-void measure_live(const std::string& directory, int count) {
+bool measure_live(const std::string& directory, int count) {
   auto options = options_of(directory, "live", count);
   options.space = {{"count", tune::constant(count)},
                    {"file", tune::constant(directory + "/started")}};
@@ -85,6 +96,7 @@ void measure_live(const std::string& directory, int count) {
       std::exit(1);
     }
   fmt::print("tune_live_trials {:.1f} s ({} at one time)\n", seconds_since(begin), count);
+  return report_memory("live", count);
 }
 
 }  // namespace
@@ -98,10 +110,11 @@ int main(int argc, char** argv) {
   const int trials = argc > 2 ? std::atoi(argv[2]) : 200;
   const int live = argc > 3 ? std::atoi(argv[3]) : 0;
   const auto cluster = mobula::init(argc, argv, {});
+  bool within_limit = true;
+  if (live > 0) within_limit = measure_live(directory, live) && within_limit;
   if (trials > 0) {
-    measure(directory, trials, tune::ReuseActors::never);
-    measure(directory, trials, tune::ReuseActors::always);
+    within_limit = measure(directory, trials, tune::ReuseActors::never) && within_limit;
+    within_limit = measure(directory, trials, tune::ReuseActors::always) && within_limit;
   }
-  if (live > 0) measure_live(directory, live);
-  return 0;
+  return within_limit ? 0 : 1;
 }

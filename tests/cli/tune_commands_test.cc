@@ -142,6 +142,106 @@ TEST_F(TuneCommands, ShowsReasons) {
             "the search algorithm finished");
 }
 
+// Decisions about the trials 41 to 45, each of which a scheduler stopped or paused.
+std::vector<tune::StoreChange> sample_decisions() {
+  using tune::DecisionNote;
+  using Outcome = DecisionNote::Outcome;
+  using Rule = DecisionNote::Rule;
+  const std::vector<DecisionNote> notes{{.trial = 41,
+                                         .outcome = Outcome::stopped,
+                                         .bracket = 1,
+                                         .milestone = 9,
+                                         .value = 0.5,
+                                         .cutoff = 0.25,
+                                         .compared = 12},
+                                        {.trial = 42,
+                                         .rule = Rule::halving,
+                                         .outcome = Outcome::stopped,
+                                         .bracket = 2,
+                                         .milestone = 3,
+                                         .value = 0.75,
+                                         .cutoff = 0.5,
+                                         .compared = 9},
+                                        {.trial = 43,
+                                         .rule = Rule::median,
+                                         .outcome = Outcome::stopped,
+                                         .milestone = 4,
+                                         .value = 0.75,
+                                         .cutoff = 0.5,
+                                         .compared = 7},
+                                        {.trial = 44,
+                                         .outcome = Outcome::paused,
+                                         .milestone = 3,
+                                         .value = 0.5,
+                                         .cutoff = 0.25,
+                                         .compared = 5},
+                                        {.trial = 45,
+                                         .rule = Rule::population,
+                                         .outcome = Outcome::exploited,
+                                         .milestone = 8,
+                                         .value = 0.5,
+                                         .cutoff = 0.5,
+                                         .compared = 8,
+                                         .donor = 3,
+                                         .donor_value = 0.125,
+                                         .before = {{"lr", 0.5}},
+                                         .after = {{"lr", 0.25}}}};
+  std::vector<tune::StoreChange> changes;
+  for (const DecisionNote& note : notes) {
+    const bool lives = note.outcome != Outcome::stopped;
+    changes.emplace_back(tune::StoredTrial{
+        .trial = note.trial,
+        .state = lives ? tune::TrialState::paused : tune::TrialState::terminated});
+    changes.emplace_back(tune::StoredAttempt{
+        .trial = note.trial, .number = 1, .began_ms = 1, .ended_ms = 2, .kind = "stopped"});
+    changes.emplace_back(
+        tune::StoredDecision{.event = 1000, .attempt = 1, .step = 3, .note = note});
+  }
+  // A trial that passed an earlier rung.
+  changes.emplace_back(tune::StoredDecision{.event = 900,
+                                            .attempt = 1,
+                                            .step = 1,
+                                            .note = {.trial = 41,
+                                                     .bracket = 1,
+                                                     .milestone = 3,
+                                                     .value = 0.5,
+                                                     .cutoff = 0.75,
+                                                     .compared = 20}});
+  return changes;
+}
+
+TEST_F(TuneCommands, ExplainsDecisions) {
+  {
+    auto store = tune::ExperimentStore::resume(sample_.location, {}).value();
+    store->write({1000, sample_decisions()});
+    ASSERT_TRUE(store->flush().ok());
+  }
+  const auto reason = [&](const std::string& trial) {
+    return mobula({"tune", "explain", "sample", trial, "-o", "json"}).json()["reason"];
+  };
+  EXPECT_EQ(reason("41"),
+            "stopped at rung 9 of bracket 1: loss 0.5 is worse than the cutoff 0.25 of 12 values");
+  EXPECT_EQ(reason("42"),
+            "stopped at milestone 3 of bracket 2: loss 0.75; the best trials continue, the worst "
+            "of them has 0.5, and 9 trials were compared");
+  EXPECT_EQ(reason("43"),
+            "stopped at time 4: best loss 0.75 is worse than the median 0.5 of 7 trials");
+  EXPECT_EQ(reason("44"),
+            "paused at rung 3: loss 0.5, and the cutoff is 0.25 of 5 values; a trial that reaches "
+            "the cutoff continues");
+  EXPECT_EQ(reason("45"),
+            "exploited at time 8: loss 0.5 is in the lower quantile, which ends at 0.5, of 8 "
+            "trials; it continues from trial 3 with loss 0.125, and replaces lr 0.5 -> 0.25");
+  const auto first = mobula({"tune", "explain", "sample", "41", "-o", "json"}).json();
+  ASSERT_EQ(first["decisions"].size(), 2u);
+  EXPECT_EQ(first["decisions"][0]["milestone"], 3);
+  EXPECT_EQ(first["decisions"][0]["decision"], "continued");
+  EXPECT_EQ(first["bracket"], 1);
+  const auto page = mobula({"tune", "explain", "sample", "45"});
+  EXPECT_THAT(page.out, HasSubstr("MILESTONE"));
+  EXPECT_THAT(page.out, HasSubstr("lr 0.5 -> 0.25"));
+}
+
 TEST_F(TuneCommands, ExportsStudyOfOptuna) {
   const std::string file = directory_ + "/study.db";
   const auto exported =

@@ -16,6 +16,8 @@ void ExperimentChecker::stepped(const ExperimentCore& core,
       if (warning->text.find("paused without a checkpoint") != std::string::npos)
         warned.insert(warning->trial);
     if (const auto* started = std::get_if<StartTrial>(&command)) check_start(*started);
+    if (const auto* decided = std::get_if<TrialDecided>(&command))
+      outcomes_[decided->note.trial] = decided->note.outcome;
   }
   check_states(core, warned);
 }
@@ -76,9 +78,17 @@ void ExperimentChecker::check_states(const ExperimentCore& core,
 }
 
 void ExperimentChecker::ended(const ExperimentCore& core) {
-  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core.trials().size()); ++trial)
+  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core.trials().size()); ++trial) {
     if (tells_[trial] != 1)
       add(fmt::format("the searcher learned {} ends of trial {}", tells_[trial], trial));
+    // A trial of the world ends by itself with its ninth report.
+    if (core.trials().state(trial) != TrialState::terminated ||
+        core.trials().row(trial).iteration >= 9)
+      continue;
+    const DecisionNote::Outcome last = outcomes_[trial];
+    if (last != DecisionNote::Outcome::stopped && last != DecisionNote::Outcome::paused)
+      add(fmt::format("trial {} is stopped without a reason", trial));
+  }
 }
 
 }  // namespace mobula::internal::tune

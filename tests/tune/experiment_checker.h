@@ -38,7 +38,8 @@ class ExperimentChecker {
   std::map<TrialNumber, std::string> newest_;     // checkpoints by trial
   std::map<std::string, TrialNumber> owners_;     // trials by checkpoint
   std::map<TrialNumber, TrialNumber> exploited_;  // donors of trials without a later checkpoint
-  std::map<TrialNumber, std::set<TrialNumber>> sources_;  // donors, and their donors
+  std::map<TrialNumber, std::set<TrialNumber>> sources_;   // donors, and their donors
+  std::map<TrialNumber, DecisionNote::Outcome> outcomes_;  // by trial
 };
 
 }  // namespace mobula::internal::tune

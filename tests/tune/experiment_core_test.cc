@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "tune/core/experiment/decision_record.h"
 #include "tune/experiment_world.h"
@@ -274,6 +275,35 @@ INSTANTIATE_TEST_SUITE_P(Rules, LoadedSearchers,
                          testing::Values("tpe", "bayes", "gp", "cma", "nsga2", "bohb", "sobol",
                                          "limited", "repeated"),
                          [](const auto& info) { return std::string(info.param); });
+
+// A limiter counts paused trials, which may wait for trials that do not exist yet.
+class LimitedPauses : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(LimitedPauses, AllTrialsRun) {
+  const auto& [scheduler, searcher] = GetParam();
+  // BayesOpt waits for its ten first trials, and each later suggestion takes long.
+  const bool bayes = std::string(searcher) == "bayes";
+  for (std::uint64_t seed = 1; seed <= (bayes ? 3 : 12); ++seed) {
+    const WorldOptions options{.scheduler = scheduler,
+                               .searcher = searcher,
+                               .trials = bayes ? 13 : 20,
+                               .slots = 2 + static_cast<std::int64_t>(seed % 3),
+                               .saves_on_request = seed % 2 == 0,
+                               .max_failures = static_cast<int>(seed % 3)};
+    ExperimentWorld world(options, seed);
+    world.play(seed % 4 == 0 ? std::optional(static_cast<int>(seed * 7)) : std::nullopt);
+    EXPECT_THAT(world.faults(), ElementsAre()) << "seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, LimitedPauses,
+                         testing::Combine(testing::Values("promotion", "hyperband", "median",
+                                                          "changing_promotion"),
+                                          testing::Values("limited", "limited_each", "bayes")),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", std::get<0>(info.param),
+                                              std::get<1>(info.param));
+                         });
 
 TEST(ExperimentState, RejectsMalformedBytes) {
   const WorldOptions options{.scheduler = "pbt"};

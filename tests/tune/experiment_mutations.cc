@@ -76,6 +76,24 @@ class RepeatingSearch final : public SearchAlgorithm {
   SearchAlgorithmPtr inner_;
 };
 
+// Never learns that trials pause, so paused trials take the places of others.
+class PauseBlindSearch final : public SearchAlgorithm {
+ public:
+  explicit PauseBlindSearch(SearchAlgorithmPtr inner) : inner_(std::move(inner)) {}
+  Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override {
+    return inner_->ask(trial, random);
+  }
+  void report(TrialNumber trial, double step, double value) override {
+    inner_->report(trial, step, value);
+  }
+  void tell(TrialNumber trial, const TrialEnd& end) override { inner_->tell(trial, end); }
+  std::string save() const override { return inner_->save(); }
+  Result<void> load(std::string_view state) override { return inner_->load(state); }
+
+ private:
+  SearchAlgorithmPtr inner_;
+};
+
 // Changes each command of type T; a command for which `change` returns false is lost.
 template <class T, class Change>
 WorldHooks each_command(Change change) {
@@ -109,6 +127,11 @@ WorldHooks decide_by_history_of_process() {
 WorldHooks tell_twice() {
   return {.parts = [](ExperimentSettings&, ExperimentParts& parts) {
     parts.searcher = std::make_unique<RepeatingSearch>(std::move(parts.searcher));
+  }};
+}
+WorldHooks count_paused_trials() {
+  return {.parts = [](ExperimentSettings&, ExperimentParts& parts) {
+    parts.searcher = std::make_unique<PauseBlindSearch>(std::move(parts.searcher));
   }};
 }
 WorldHooks allow_more_trials() {
@@ -270,6 +293,16 @@ const std::vector<ExperimentMutation>& experiment_mutations() {
        true,
        "another state",
        repeat_report_at_resume},
+      {"PausedTrialsBlockOthers",
+       {.scheduler = "promotion", .searcher = "limited"},
+       false,
+       "the experiment ends with",
+       count_paused_trials},
+      {"ReasonIsLost",
+       {.scheduler = "asha"},
+       false,
+       "is stopped without a reason",
+       [] { return lose_every<TrialDecided>(2); }},
       {"SaveIsNotRequested", asks_for_saves, false, "does not end",
        [] { return lose_every<SaveCheckpoint>(1); }},
   };

@@ -116,6 +116,7 @@ class WatchedSearch final : public SearchAlgorithm {
   }
   void paused(TrialNumber trial) override { inner_->paused(trial); }
   void resumed(TrialNumber trial) override { inner_->resumed(trial); }
+  void stalled() override { inner_->stalled(); }
   bool limit_concurrency(int most) override { return inner_->limit_concurrency(most); }
   std::string save() const override { return inner_->save(); }
   Result<void> load(std::string_view state) override { return inner_->load(state); }
@@ -126,9 +127,9 @@ class WatchedSearch final : public SearchAlgorithm {
 };
 
 // ASHA whose trials change between one and two CPUs.
-TrialSchedulerPtr changing_scheduler() {
+TrialSchedulerPtr changing_scheduler(SuccessiveHalvingSettings::Type type) {
   return make_resource_changing(
-      make_successive_halving({.max_t = 9, .reduction_factor = 3}).value(),
+      make_successive_halving({.max_t = 9, .reduction_factor = 3, .type = type}).value(),
       [](const Report& report, const TrialTable& /*trials*/,
          const ResourceBundles& /*base*/) -> Result<std::optional<ResourceBundles>> {
         const std::int64_t cpus =
@@ -149,7 +150,9 @@ TrialSchedulerPtr scheduler_named(const std::string& name) {
     return make_median_stopping({.grace_period = 2, .min_samples_required = 2}).value();
   if (name == "pb2")
     return make_population_bandit({.perturbation_interval = 2, .bounds = {{"x", {0, 1}}}}).value();
-  if (name == "changing") return changing_scheduler();
+  using Type = SuccessiveHalvingSettings::Type;
+  if (name == "changing") return changing_scheduler(Type::stopping);
+  if (name == "changing_promotion") return changing_scheduler(Type::promotion);
   if (name == "pbt" || name == "synch_pbt") {
     PopulationSettings settings{.perturbation_interval = 2, .synch = name == "synch_pbt"};
     settings.explore.mutations = Space{{"x", uniform(0, 1)}};
@@ -186,6 +189,8 @@ SearchAlgorithmPtr searcher_named(const WorldOptions& options, std::uint64_t see
       model_search<ParzenSearch>(ParzenSettings{.n_startup_trials = 4}, dimensions);
   if (name == "limited")
     return make_concurrency_limiter(std::move(tpe), {.max_concurrent = 3, .batch = true}).value();
+  if (name == "limited_each")
+    return make_concurrency_limiter(std::move(tpe), {.max_concurrent = 2}).value();
   if (name == "repeated") return make_repeater(std::move(tpe), {.repeat = 3}).value();
   return tpe;
 }
@@ -218,7 +223,7 @@ std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint
   } else {
     parts.scheduler = scheduler_named(options.scheduler);
   }
-  if (options.scheduler == "changing") {
+  if (options.scheduler.starts_with("changing")) {
     parts.shape_of = [shape = *settings.shape](const Config&) { return Result<GroupShape>(shape); };
     settings.shape.reset();
   }
@@ -231,20 +236,18 @@ DrawnHistory draw_history(std::uint64_t seed) {
   MersenneTwister random(static_cast<std::uint32_t>(seed) ^ 0x5bd1e995U);
   const auto draw = [&](std::uint32_t count) { return random.next() % count; };
   static const std::vector<std::string> schedulers{
-      "fifo", "asha",      "promotion", "hyperband", "median",
-      "pbt",  "synch_pbt", "pb2",       "changing",  "hyperband_bohb"};
-  static const std::vector<std::string> searchers{"tpe", "cma", "nsga2", "sobol", "limited"};
+      "fifo", "asha",     "promotion",      "hyperband",         "median", "pbt", "synch_pbt",
+      "pb2",  "changing", "hyperband_bohb", "changing_promotion"};
+  static const std::vector<std::string> searchers{"tpe",   "cma",     "nsga2",
+                                                  "sobol", "limited", "limited_each"};
   DrawnHistory drawn;
   WorldOptions& options = drawn.options;
   options.scheduler = schedulers[draw(static_cast<std::uint32_t>(schedulers.size()))];
-  const bool pauses = options.scheduler == "promotion" || options.scheduler == "hyperband";
   const bool population = options.scheduler.find("pb") != std::string::npos;
   if (options.scheduler == "hyperband_bohb") {
     options.searcher = "bohb";
   } else if (!population && draw(4) == 0) {
     options.searcher = searchers[draw(static_cast<std::uint32_t>(searchers.size()))];
-    // Paused trials are live, and the limiter waits for their ends.
-    if (options.searcher == "limited" && pauses) options.searcher = "tpe";
   }
   options.trials = 3 + draw(12);
   options.slots = 1 + draw(5);
@@ -506,7 +509,8 @@ void ExperimentWorld::check_end() {
           core_->trials().row(trial).iteration != 9)
         faults_.push_back(fmt::format("trial {} ended early", trial));
   if (static_cast<std::int64_t>(core_->trials().size()) != options_.trials)
-    faults_.push_back(fmt::format("{} trials", core_->trials().size()));
+    faults_.push_back(fmt::format("the experiment ends with {} of {} trials",
+                                  core_->trials().size(), options_.trials));
   checker_.ended(*core_);
 }
 

@@ -41,9 +41,10 @@ struct WorldHooks {
 
 struct WorldOptions {
   // fifo, asha, promotion, hyperband, hyperband_bohb, median, pbt, synch_pbt, pb2,
-  // changing
+  // changing (ASHA), changing_promotion
   std::string scheduler = "fifo";
-  // variants, tpe, bayes, gp, cma, nsga2, bohb, sobol, limited, repeated
+  // variants, tpe, bayes, gp, cma, nsga2, bohb, sobol, repeated; limited (batches of 3),
+  // limited_each (2 trials)
   std::string searcher = "variants";
   std::int64_t trials = 8;
   std::int64_t slots = 3;  // groups that fit

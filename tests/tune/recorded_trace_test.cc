@@ -25,7 +25,7 @@ TEST_P(RecordedTrace, EqualsRay) {
 
 INSTANTIATE_TEST_SUITE_P(Ray, RecordedTrace,
                          testing::Values("fifo", "asha", "hyperband", "bohb", "median", "pbt",
-                                         "promotion", "variants"),
+                                         "promotion", "replay", "variants"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 class RecordedSuggestions : public testing::TestWithParam<const char*> {};

@@ -4,59 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
 
-#include "tune/trace_runner.h"
+#include "tune/resource_runner.h"
 
 namespace mobula::internal::tune {
 namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::string> split(const std::string& text, char mark) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, mark);) parts.push_back(part);
-  return parts;
-}
-
-ProcessorAmounts amounts_of(const std::string& word) {
-  const auto parts = split(word, ',');
-  return {std::stoll(parts.at(0)) * 10'000, std::stoll(parts.at(1)) * 10'000};
-}
-
-ProcessorBundles bundles_of_word(const std::string& word) {
-  ProcessorBundles bundles;
-  if (word == "-") return bundles;
-  for (const std::string& part : split(word, '|')) bundles.push_back(amounts_of(part));
-  return bundles;
-}
-
 TEST(ResourceDistribution, EqualsRecordedAllocations) {
   std::ifstream trace(MOBULA_SOURCE_DIR "/tests/tune/traces/resources.txt");
-  std::string line;
-  int compared = 0;
-  while (std::getline(trace, line)) {
-    const TraceWords words = words_of(line);
-    const DistributionSettings settings{.add_bundles = words.at(0) == "1",
-                                        .increase_by = amounts_of(words[1]),
-                                        .increase_by_times = std::stoi(words[2]),
-                                        .reserve = amounts_of(words[3]),
-                                        .to_top_job = words[4] == "1",
-                                        .mode = words[5] == "max" ? Mode::max : Mode::min};
-    DistributionInput input{.total = amounts_of(words[6]),
-                            .base = bundles_of_word(words[7]),
-                            .reporter = std::stoul(words[8])};
-    for (const std::string& bundles : split(words[9], ';'))
-      input.trials.push_back(bundles_of_word(bundles));
-    for (const std::string& value : split(words[10], ';'))
-      input.values.push_back(value == "-" ? std::nullopt : std::optional(std::stod(value)));
-    const auto result = distribute(settings, input);
-    ASSERT_TRUE(result.ok()) << line;
-    EXPECT_EQ(*result, bundles_of_word(words[12])) << line;
-    ++compared;
-  }
-  EXPECT_GT(compared, 500);
+  ResourceRunner runner;
+  runner.run(trace);
+  for (const auto& difference : runner.differences()) ADD_FAILURE() << difference;
+  EXPECT_EQ(runner.difference_count(), 0);
+  EXPECT_GT(runner.compared(), 500);
 }
 
 TEST(ResourceDistribution, GivesFreeProcessorsToTrialThatReports) {

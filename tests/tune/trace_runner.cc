@@ -155,6 +155,13 @@ void TraceRunner::step(const TraceWords& words) {
   switch (words[0][0]) {
     case 'S': return begin(words);
     case 'M': return space_.add(words[1], parse_domain(words, 2));
+    case 'P':
+      return policy_.push_back({.recipient = words[1],
+                                .donor = words[2],
+                                .recipient_step = trial_of(words[3]),
+                                .donor_step = trial_of(words[4]),
+                                .donor_config = parse_config(words[5]),
+                                .config = parse_config(words[6])});
     case 'G': return points_.push_back(parse_config(words[1]));
     case 'Q':
     case 'W': return variant_line(words);
@@ -171,6 +178,7 @@ void TraceRunner::begin(const TraceWords& words) {
   }
   space_ = Space();
   points_.clear();
+  policy_.clear();
   trials_ = TrialTable();
   scheduler_.reset();
   generator_.reset();
@@ -219,6 +227,8 @@ void TraceRunner::make_scheduler() {
     settings.explore.mutations = space_;
     settings.explore.clamp = false;
     scheduler_ = make_population_training(settings).value();
+  } else if (kind_ == "replay") {
+    scheduler_ = make_policy_replay(policy_);
   } else {
     scheduler_ = make_fifo_scheduler();
   }
@@ -289,6 +299,7 @@ void TraceRunner::scheduler_line(const TraceWords& words) {
     case 'N': {
       const auto chosen = scheduler_->choose(calls());
       const std::string text = chosen ? std::to_string(*chosen) : "-";
+      ++decisions_;
       check(text == words[2], text);
       compare_commands(words, 3);
       break;
@@ -320,6 +331,7 @@ void TraceRunner::saved_line(const TraceWords& words) {
 }
 
 void TraceRunner::compare_decision(Decision decision) {
+  ++decisions_;
   const TraceWords words = std::exchange(awaited_, {});
   if (words.size() < 6) return check(false, "a decision without a report");
   check(words[5][0] == letter_of(decision), std::string(to_string(decision)));
@@ -339,6 +351,13 @@ void TraceRunner::compare_commands(const TraceWords& words, std::size_t first) {
       seen += " " + head + to_string(exploit->config);
       same = same && expected.starts_with(head) &&
              same_config(exploit->config, parse_config(expected.substr(head.size())));
+      continue;
+    }
+    if (const auto* changed = std::get_if<ReconfigureTrial>(&command)) {
+      const std::string head = fmt::format("c{}:", changed->trial);
+      seen += " " + head + to_string(changed->config);
+      same = same && expected.starts_with(head) &&
+             same_config(changed->config, parse_config(expected.substr(head.size())));
       continue;
     }
     std::string text = "?";

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tune/core/schedulers/population_training.h"
 #include "tune/core/schedulers/trial_scheduler.h"
 #include "tune/core/searchers/variant_generator.h"
 
@@ -38,6 +39,8 @@ class TraceRunner {
 
   void run(std::istream& trace);
   std::int64_t compared() const { return compared_; }
+  // Decided reports, and choices of the next trial.
+  std::int64_t decisions() const { return decisions_; }
   std::int64_t difference_count() const { return difference_count_; }
   // The first ten differences.
   const std::vector<std::string>& differences() const { return differences_; }
@@ -60,13 +63,14 @@ class TraceRunner {
   void check(bool same, const std::string& seen);
 
   std::int64_t interval_;
-  std::int64_t line_ = 0, compared_ = 0, difference_count_ = 0;
+  std::int64_t line_ = 0, compared_ = 0, decisions_ = 0, difference_count_ = 0;
   std::string text_;  // the present line
   std::vector<std::string> differences_;
   TraceOptions options_;
   std::string kind_;
   Space space_;
   std::vector<Config> points_;
+  std::vector<PolicyRow> policy_;
   TrialTable trials_;
   TuneRandom random_{NumpyRandom(0), PythonRandom(0)};
   TrialSchedulerPtr scheduler_;

@@ -104,6 +104,58 @@ TEST(SearchWrappers, RepeaterPassesMeansOfAllObjectives) {
   EXPECT_EQ(ends[0].constraints, std::vector<double>{0.5});
 }
 
+Suggestion::Kind asked(SearchAlgorithm& searcher, TrialNumber trial) {
+  NumpyRandom random(1);
+  return searcher.ask(trial, {random, random}).value().kind;
+}
+
+// A limiter of batches of two with the trials 0 and 1.
+SearchAlgorithmPtr batches_of_two(std::vector<TrialEnd>& ends) {
+  auto made = make_concurrency_limiter(std::make_unique<RecordingEnds>(ends),
+                                       {.max_concurrent = 2, .batch = true})
+                  .value();
+  EXPECT_EQ(asked(*made, 0), Suggestion::Kind::config);
+  EXPECT_EQ(asked(*made, 1), Suggestion::Kind::config);
+  EXPECT_EQ(asked(*made, 2), Suggestion::Kind::later);
+  return made;
+}
+
+TEST(SearchWrappers, PausedTrialReleasesItsSlot) {
+  std::vector<TrialEnd> ends;
+  const auto limited = batches_of_two(ends);
+  limited->tell(0, {.value = 5});
+  EXPECT_TRUE(ends.empty());
+  limited->paused(1);
+  // The batch has no other trial.
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].value, 5);
+  EXPECT_EQ(asked(*limited, 2), Suggestion::Kind::config);
+  limited->resumed(1);
+  EXPECT_EQ(asked(*limited, 3), Suggestion::Kind::later);
+  // A loaded limiter continues.
+  const auto loaded = make_concurrency_limiter(std::make_unique<RecordingEnds>(ends),
+                                               {.max_concurrent = 2, .batch = true})
+                          .value();
+  ASSERT_TRUE(loaded->load(limited->save()).ok());
+  loaded->paused(1);
+  loaded->tell(2, {.value = 6});
+  ASSERT_EQ(ends.size(), 2U);
+  loaded->tell(1, {.value = 7});  // ends while it is paused
+  ASSERT_EQ(ends.size(), 3U);
+  EXPECT_EQ(ends[2].value, 7);
+}
+
+TEST(SearchWrappers, StalledTrialsReleaseTheirSlots) {
+  std::vector<TrialEnd> ends;
+  const auto limited = batches_of_two(ends);
+  limited->tell(1, {.value = 5});
+  limited->stalled();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(asked(*limited, 2), Suggestion::Kind::config);
+  EXPECT_EQ(asked(*limited, 3), Suggestion::Kind::config);
+  EXPECT_EQ(asked(*limited, 4), Suggestion::Kind::later);
+}
+
 TEST(SearchWrappers, RejectOptionsAndNameThem) {
   EXPECT_THAT(make_concurrency_limiter(nullptr, {.max_concurrent = 0}).error().text,
               HasSubstr("::max_concurrent: 0"));

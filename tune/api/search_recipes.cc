@@ -149,6 +149,7 @@ class PresetSearch final : public SearchAlgorithm {
   void resumed(TrialNumber trial) override {
     if (!preset_.contains(trial)) inner_->resumed(trial);
   }
+  void stalled() override { inner_->stalled(); }
   bool limit_concurrency(int most) override { return inner_->limit_concurrency(most); }
   bool can_save() const override { return inner_->can_save(); }
   std::string save() const override {

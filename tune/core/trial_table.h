@@ -89,6 +89,29 @@ struct ChangeResources {
 using TrialCommand = std::variant<StopTrial, SaveTrial, ExploitTrial, ReconfigureTrial,
                                   NotifyPaused, NotifyResumed, ChangeResources>;
 
+// A decision about one trial, and the numbers that it compared. No further decision depends on it.
+struct DecisionNote {
+  enum class Rule : unsigned char {
+    rung,        // successive halving without waiting
+    halving,     // HyperBand
+    median,      // median stopping
+    population,  // population based training
+  };
+  enum class Outcome : unsigned char { continued, paused, promoted, stopped, exploited };
+
+  TrialNumber trial = 0;
+  Rule rule = Rule::rung;
+  Outcome outcome = Outcome::continued;
+  std::optional<std::int64_t> bracket = {};
+  std::optional<double> milestone = {};    // the time at which the rule decides; a rung
+  std::optional<double> value = {};        // value of the trial, as reported
+  std::optional<double> cutoff = {};       // absent: nothing was compared
+  std::int64_t compared = 0;               // values behind the cutoff
+  std::optional<TrialNumber> donor = {};   // donor of an exploit
+  std::optional<double> donor_value = {};  // its value
+  Config before = {}, after = {};          // the parameters that an exploit replaced
+};
+
 class TrialTable {
  public:
   // Appends trial number size() as pending.
@@ -121,6 +144,14 @@ class TrialTable {
   // The commands since the last call.
   std::vector<TrialCommand> take_commands() { return std::exchange(commands_, {}); }
 
+  // Notes are dropped unless the driver keeps them; a state contains none.
+  void keep_notes() { keeps_notes_ = true; }
+  void note(DecisionNote note) {
+    if (keeps_notes_) notes_.push_back(std::move(note));
+  }
+  // The notes since the last call.
+  std::vector<DecisionNote> take_notes() { return std::exchange(notes_, {}); }
+
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     archive(self.rows_, self.next_position_);
@@ -139,6 +170,8 @@ class TrialTable {
   std::array<std::set<Position>, live_states> by_state_;
   std::int64_t next_position_ = 0;
   std::vector<TrialCommand> commands_;
+  bool keeps_notes_ = false;
+  std::vector<DecisionNote> notes_;
 };
 
 }  // namespace mobula::internal::tune

@@ -75,6 +75,7 @@ void ExperimentRecorder::step(double now_s, const ExperimentEvent& event,
   note_exploits(commands);
   if (const auto* report = std::get_if<TrialReported>(&event)) add_report(*report);
   for (const ExperimentCommand& command : commands) add_changes(command);
+  add_decisions(commands);
   ++events_;
   if (events_ >= rule_.events || (busy_ >= rule_.busy && busy_ >= least_ratio * snapshot_cost_))
     add_snapshot();
@@ -121,10 +122,18 @@ void ExperimentRecorder::add_changes(const ExperimentCommand& command) {
   }
 }
 
+void ExperimentRecorder::add_decisions(const std::vector<ExperimentCommand>& commands) {
+  std::int64_t part = 0;
+  for (const ExperimentCommand& command : commands)
+    if (const auto* decided = std::get_if<TrialDecided>(&command))
+      log_.add(StoredDecision{log_.last_event(), part++, decided->attempt, decided->iteration,
+                              decided->note});
+}
+
 void ExperimentRecorder::add_trial(TrialNumber trial) {
   const TrialRecord& record = core_.record(trial);
   StoredTrial row{.trial = trial,
-                  .state = core_.trials().state(trial),
+                  .state = core_.shown_state(trial),
                   .config = record.config,
                   .seed = core_.seed_of(trial),
                   .parent = record.donor,

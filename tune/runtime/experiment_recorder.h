@@ -71,6 +71,7 @@ class ExperimentRecorder {
   void note_exploits(const std::vector<ExperimentCommand>& commands);
   void add_report(const TrialReported& report);
   void add_changes(const ExperimentCommand& command);
+  void add_decisions(const std::vector<ExperimentCommand>& commands);
   void add_trial(TrialNumber trial);
   void add_outcome(TrialNumber trial);
   void add_snapshot();

@@ -84,7 +84,7 @@ class Summary {
   void read_trials() {
     for (std::size_t i = 0; i < core_.trials().size(); ++i) {
       const auto trial = static_cast<TrialNumber>(i);
-      const TrialState state = core_.trials().state(trial);
+      const TrialState state = core_.shown_state(trial);
       ++counts_[shown_state(state)];
       const auto value = finite(core_.last_value(trial));
       if (!value || state == TrialState::failed) continue;
@@ -119,7 +119,7 @@ class Summary {
   Json row_of(TrialNumber trial) const {
     const TrialRecord& record = core_.record(trial);
     Json row = {{"trial", trial},
-                {"state", shown_state(core_.trials().state(trial))},
+                {"state", shown_state(core_.shown_state(trial))},
                 {"iteration", core_.trials().row(trial).iteration}};
     if (const auto value = finite(core_.last_value(trial))) row["value"] = *value;
     if (const auto seconds = finite_value(record, "time_total_s")) row["seconds"] = *seconds;

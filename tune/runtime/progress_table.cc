@@ -22,7 +22,7 @@ StateCounts count_states(const ExperimentCore& core) {
   StateCounts counts;
   const TrialTable& trials = core.trials();
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    switch (trials.state(static_cast<TrialNumber>(i))) {
+    switch (core.shown_state(static_cast<TrialNumber>(i))) {
       case TrialState::pending: ++counts.pending; break;
       case TrialState::pausing:
       case TrialState::running: ++counts.running; break;
@@ -86,7 +86,7 @@ std::string ProgressTable::render(const ExperimentCore& core, double elapsed_s,
   for (const TrialState state : {TrialState::running, TrialState::pausing, TrialState::failed,
                                  TrialState::paused, TrialState::terminated, TrialState::pending})
     for (std::size_t i = trials.size(); i-- > 0 && rows.size() < most_rows;)
-      if (trials.state(static_cast<TrialNumber>(i)) == state &&
+      if (core.shown_state(static_cast<TrialNumber>(i)) == state &&
           core.has_record(static_cast<TrialNumber>(i)))
         rows.push_back(static_cast<TrialNumber>(i));
   std::sort(rows.begin(), rows.end());
@@ -99,7 +99,7 @@ std::string ProgressTable::render(const ExperimentCore& core, double elapsed_s,
     const auto seconds = value_of(core, trial, "time_total_s");
     const TrialRecord& record = core.record(trial);
     text += fmt::format(
-        "{:>6} {:<10} {:>5} {:>12} {:>8}  {}\n", trial, state_label(trials.state(trial)),
+        "{:>6} {:<10} {:>5} {:>12} {:>8}  {}\n", trial, state_label(core.shown_state(trial)),
         trials.row(trial).iteration, value ? fmt::format("{:.6g}", *value) : "-",
         seconds ? fmt::format("{:.1f}", *seconds) : "-",
         cut(trials.state(trial) == TrialState::failed ? record.error : to_string(record.config),

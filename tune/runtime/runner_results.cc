@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <functional>
+#include <map>
 
 #include <mobula/cluster.h>
 #include <mobula/errors.h>
@@ -23,6 +25,7 @@ namespace mobula::internal::tune {
 namespace {
 
 constexpr std::chrono::seconds report_interval(2);
+constexpr std::size_t most_reasons = 3;
 
 void call_each(const std::vector<api::CallbackPtr>& callbacks, const char* name,
                const std::function<void(api::Callback&)>& call) {
@@ -104,21 +107,26 @@ void ExperimentRunner::report_progress(bool last) {
   next_report_ = std::max(began + report_interval, now + 50 * (now - began));
 }
 
-// The reason why the next trial waits, as the cluster reports it.
+// The reasons why trials wait, as the cluster reports them.
 std::string ExperimentRunner::waiting_reason() {
   if (const std::string problem = parts_.log->problem(); !problem.empty()) return problem;
-  // The head answers a query, so it is asked only if nothing has happened for a while.
+  // The head answers a query, so it is asked only if a group waits, and at most every 5 s.
   const auto now = Clock::now();
   if (core_.ended() || now - reason_at_ < std::chrono::seconds(5)) return reason_;
   reason_at_ = now;
   reason_.clear();
-  if (core_.running() > 0) return reason_;
+  if (!core_.waits_for_group()) return reason_;
+  std::map<std::string, std::string> waiting;  // the first group, by reason
   const std::string prefix = fmt::format("tune/{}/", parts_.location.name);
   for (const PlacementGroupInfo& group : placement_group_table()) {
     if (!group.name.starts_with(prefix) || group.state != "PENDING") continue;
-    reason_ = group.name + ": " + group.reason;
-    break;
+    if (waiting.size() == most_reasons) break;
+    const auto trial = core_.trial_of_group(std::atoll(group.name.c_str() + prefix.size()));
+    waiting.try_emplace(group.reason,
+                        trial ? fmt::format("trial {}: {}", *trial, group.name) : group.name);
   }
+  for (const auto& [reason, group] : waiting)
+    reason_ += fmt::format("{}{}: {}", reason_.empty() ? "" : "; ", group, reason);
   return reason_;
 }
 

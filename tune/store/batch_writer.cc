@@ -275,6 +275,21 @@ bool BatchWriter::apply(const StoredOutcome& row) {
   return insert.run();
 }
 
+bool BatchWriter::apply(const StoredDecision& row) {
+  auto& insert =
+      statement("INSERT OR REPLACE INTO decision VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  const DecisionNote& note = row.note;
+  std::optional<std::string> before, after;
+  if (!note.after.empty()) {
+    before = to_json(note.before);
+    after = to_json(note.after);
+  }
+  insert << note.trial << row.event << row.part << row.attempt << row.step << rule_name(note.rule)
+         << outcome_name(note.outcome) << note.bracket << note.milestone << note.value
+         << note.cutoff << note.compared << note.donor << note.donor_value << before << after;
+  return insert.run();
+}
+
 // ---- loading -----------------------------------------------------------------------------------
 
 Result<ResumeState> BatchWriter::load() {

@@ -51,6 +51,7 @@ class BatchWriter {
   bool apply(const SetExperimentState& row);
   bool apply(const EndOpenAttempts& row);
   bool apply(const StoredOutcome& row);
+  bool apply(const StoredDecision& row);
   bool write_params(const StoredTrial& row);
   // 0 on a failure.
   std::int64_t metric_id(const std::string& name);

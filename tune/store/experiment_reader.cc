@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "tune/core/state_archive.h"
+#include "tune/store/config_json.h"
 #include "tune/store/row_columns.h"
 #include "tune/store/sqlite_database.h"
 #include "tune/store/store_schema.h"
@@ -20,6 +21,26 @@ Value metric_value(const SqliteStatement& row, int number, int text) {
   if (!row.is_null(number)) return row.real(number);
   if (!row.is_null(text)) return row.text(text);
   return std::numeric_limits<double>::quiet_NaN();
+}
+
+StoredDecision decision_row(const SqliteStatement& row) {
+  StoredDecision decision{row.integer(1), row.integer(2), row.integer(3), row.integer(4), {}};
+  DecisionNote& note = decision.note;
+  note.trial = row.integer(0);
+  note.rule = rule_of(row.view(5));
+  note.outcome = outcome_of(row.view(6));
+  note.bracket = row.optional_integer(7);
+  note.milestone = row.optional_real(8);
+  note.value = row.optional_real(9);
+  note.cutoff = row.optional_real(10);
+  note.compared = row.integer(11);
+  note.donor = row.optional_integer(12);
+  note.donor_value = row.optional_real(13);
+  if (!row.is_null(15)) {
+    if (auto before = config_of_json(row.view(14))) note.before = std::move(*before);
+    if (auto after = config_of_json(row.view(15))) note.after = std::move(*after);
+  }
+  return decision;
 }
 
 // The values of one trial by attempt, step, and name. The first two tables drive the lookups.
@@ -155,6 +176,15 @@ Result<void> ExperimentReader::each_report(const std::function<void(const Stored
 
 Result<std::vector<StoredCheckpoint>> ExperimentReader::checkpoints(TrialNumber trial) {
   return read_checkpoints(*database_, trial);
+}
+
+Result<std::vector<StoredDecision>> ExperimentReader::decisions(TrialNumber trial) {
+  const auto tables = database_->number("SELECT count(*) FROM sqlite_schema WHERE name='decision'");
+  if (!tables) return tables.error();
+  if (*tables == 0) return std::vector<StoredDecision>();
+  SqliteStatement select(*database_, "SELECT * FROM decision WHERE trial=? ORDER BY event,part");
+  select << trial;
+  return rows_of<StoredDecision>(*database_, select, decision_row);
 }
 
 Result<std::vector<StoredEvent>> ExperimentReader::events(EventNumber after) {

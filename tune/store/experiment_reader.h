@@ -57,6 +57,8 @@ class ExperimentReader {
   // In the order of attempts and steps.
   Result<std::vector<StoredReport>> reports(TrialNumber trial);
   Result<std::vector<StoredCheckpoint>> checkpoints(TrialNumber trial);
+  // The decisions about a trial in their order; empty for a file of an earlier release.
+  Result<std::vector<StoredDecision>> decisions(TrialNumber trial);
   Result<std::vector<StoredEvent>> events(EventNumber after = 0);
   // The events after `after`.
   Result<void> each_event(EventNumber after, const EventVisitor& visit);

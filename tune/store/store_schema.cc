@@ -145,6 +145,7 @@ Result<bool> has_schema(SqliteDatabase& database, const SchemaRules& rules) {
 Result<void> create_schema(SqliteDatabase& database) {
   std::string sql;
   for (const char* line : tables) sql += fmt::format("{}\n", line);
+  sql += fmt::format("{};\n", decision_table);
   sql += fmt::format("PRAGMA application_id={};PRAGMA user_version={}", application_id,
                      store_schema_version);
   return database.run(sql.c_str());

@@ -11,7 +11,7 @@
 
 namespace mobula::internal::tune {
 
-constexpr int store_schema_version = 2;
+constexpr int store_schema_version = 3;
 
 // Changes a file from version `from` to `from` + 1.
 struct SchemaMigration {
@@ -19,9 +19,18 @@ struct SchemaMigration {
   const char* sql = "";
 };
 
-// The results of finished trials.
+// The reasons of decisions by trial. `before` and `after`: JSON of the parameters of an exploit.
+inline constexpr const char* decision_table =
+    "CREATE TABLE decision("
+    "trial INTEGER,event INTEGER,part INTEGER,attempt INTEGER,step INTEGER,rule TEXT,"
+    "outcome TEXT,bracket INTEGER,milestone REAL,value REAL,cutoff REAL,compared INTEGER,"
+    "donor INTEGER,donor_value REAL,before TEXT,after TEXT,"
+    "PRIMARY KEY(trial,event,part)) WITHOUT ROWID";
+
+// The results of finished trials, and the reasons of decisions.
 inline constexpr std::array store_migrations{
-    SchemaMigration{1, "CREATE TABLE outcome(trial INTEGER PRIMARY KEY, body BLOB)"}};
+    SchemaMigration{1, "CREATE TABLE outcome(trial INTEGER PRIMARY KEY, body BLOB)"},
+    SchemaMigration{2, decision_table}};
 
 struct SchemaRules {
   int version = store_schema_version;

@@ -87,6 +87,15 @@ struct StoredCheckpoint {
   std::int64_t refs = 0;
 };
 
+// The reason for a decision about a trial.
+struct StoredDecision {
+  EventNumber event = 0;  // the event that led to it
+  std::int64_t part = 0;  // number among the decisions of the event
+  std::int64_t attempt = 0;
+  std::int64_t step = 0;  // iteration
+  DecisionNote note = {};
+};
+
 // An input of the core, or a decision that it made.
 struct StoredEvent {
   EventNumber number = 0;
@@ -142,9 +151,17 @@ struct SetTrialState {
 
 // Trials, attempts, outcomes, and checkpoints replace the row of the same number. A report that
 // exists already stays as it is, so that a resumed controller may repeat it.
-using StoreChange = std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport,
-                                 StoredCheckpoint, EraseCheckpoint, StoredEvent, StoredSnapshot,
-                                 SetExperimentState, EndOpenAttempts, StoredOutcome>;
+using StoreChange =
+    std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
+                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState, EndOpenAttempts,
+                 StoredOutcome, StoredDecision>;
+
+// "rung", "halving", "median", "population", and "continued", "paused", "promoted", "stopped",
+// "exploited".
+std::string_view rule_name(DecisionNote::Rule rule);
+std::string_view outcome_name(DecisionNote::Outcome outcome);
+DecisionNote::Rule rule_of(std::string_view name);
+DecisionNote::Outcome outcome_of(std::string_view name);
 
 // "pending", "running", "pausing", "paused", "terminated", "failed".
 std::string_view state_name(TrialState state);

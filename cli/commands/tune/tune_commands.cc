@@ -132,6 +132,9 @@ std::string explanation_page(const Json& explanation, bool is_colored) {
       page += "\n" + table_of((*standing)["better"], "better", is_colored);
     }
   }
+  if (!explanation["decisions"].empty()) {
+    page += "\n" + table_of(explanation["decisions"], "decisions", is_colored);
+  }
   if (!explanation["attempts"].empty()) {
     page += "\n" + table_of(explanation["attempts"], "attempts", is_colored);
   }

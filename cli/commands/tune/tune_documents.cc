@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/time.h"
+#include "cli/commands/tune/tune_decisions.h"
 #include "tune/store/config_json.h"
 #include "tune/store/experiment_lock.h"
 
@@ -188,8 +189,13 @@ Result<std::optional<Standing>> standing_of(ExperimentReader& reader, const Stor
   return std::optional(std::move(standing));
 }
 
+// `decision`: the last one about the trial, or nullptr.
 std::string reason_of(const StoredTrial& trial, const std::vector<tune::StoredAttempt>& attempts,
-                      const std::string& controller, const std::string& waiting) {
+                      const tune::StoredDecision* decision,
+                      const tune::StoredExperiment& experiment, const std::string& controller) {
+  const std::string& waiting = experiment.end_reason;
+  const std::string decided =
+      decision == nullptr ? "" : decision_text(*decision, experiment.metric);
   const tune::StoredAttempt* last = attempts.empty() ? nullptr : &attempts.back();
   const std::string text = last == nullptr ? "" : last->text;
   switch (trial.state) {
@@ -201,6 +207,7 @@ std::string reason_of(const StoredTrial& trial, const std::vector<tune::StoredAt
     case TrialState::running: return "runs on node " + (trial.node.empty() ? "?" : trial.node);
     case TrialState::pausing: return "saves a checkpoint because the scheduler paused it";
     case TrialState::paused:
+      if (!decided.empty()) return decided;
       return text.empty() ? "waits because the scheduler paused it" : "paused: " + text;
     case TrialState::failed:
       return fmt::format("failed after {} attempts: {}: {}", trial.attempts, trial.error_kind,
@@ -208,7 +215,13 @@ std::string reason_of(const StoredTrial& trial, const std::vector<tune::StoredAt
     case TrialState::terminated: break;
   }
   if (last == nullptr) return "ended before its first attempt";
-  if (last->kind == "stopped") return "stopped: " + (text.empty() ? "by the scheduler" : text);
+  if (last->kind == "stopped") {
+    using Outcome = tune::DecisionNote::Outcome;
+    if (decision != nullptr && decision->note.outcome == Outcome::stopped) return decided;
+    if (decision != nullptr && decision->note.outcome == Outcome::paused)
+      return "stopped while it was paused; " + decided;
+    return "stopped: " + (text.empty() ? "by the scheduler" : text);
+  }
   return last->kind + (text.empty() ? "" : ": " + text);
 }
 
@@ -305,12 +318,17 @@ Result<Json> explanation_document(const ExperimentLocation& location, TrialNumbe
   if (!standing) return standing.error();
   const auto experiment = reader->experiment();
   if (!experiment) return experiment.error();
+  const auto decisions = reader->decisions(number);
+  if (!decisions) return decisions.error();
+  const tune::StoredDecision* decision = decisions->empty() ? nullptr : &decisions->back();
   const std::string controller = tune::ExperimentLock::holder(location.lock_file());
   Json explanation = document("TrialExplanation");
   explanation["trial"] = number;
   explanation["state"] = tune::state_name(trial->state);
-  explanation["reason"] = reason_of(*trial, *attempts, controller, experiment->end_reason);
-  explanation["bracket"] = trial->bracket;
+  explanation["reason"] = reason_of(*trial, *attempts, decision, *experiment, controller);
+  explanation["bracket"] =
+      decision == nullptr ? trial->bracket : decision->note.bracket.value_or(trial->bracket);
+  explanation["decisions"] = decision_items(*decisions, experiment->metric);
   explanation["attempts"] = attempt_items(*attempts);
   if (*standing) {
     explanation["standing"] = {{"iteration", (*standing)->step},

@@ -1,5 +1,7 @@
 #include "head/core/view/group_json.h"
 
+#include <fmt/format.h>
+
 #include "head/core/view/documents.h"
 
 namespace mobula::internal::head {
@@ -30,6 +32,10 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   return json;
 }
 
+bool waits(const Group& group) {
+  return group.state == GroupState::pending || group.state == GroupState::rescheduling;
+}
+
 }  // namespace
 
 Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
@@ -47,8 +53,18 @@ Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
     json["bundles"].push_back(bundle_json(group, i, scheduler));
   }
   json["infeasible"] = group.infeasible;
-  const bool waits = group.state == GroupState::pending || group.state == GroupState::rescheduling;
-  json["reason"] = waits && group.why.empty() ? scheduler.groups().why_waiting(spec.id) : group.why;
+  json["reason"] =
+      waits(group) && group.why.empty() ? scheduler.groups().why_waiting(spec.id) : group.why;
+  return json;
+}
+
+Json listed_group_json(const HeadTables& tables, const Group& group) {
+  Json json = group_json(group, tables.scheduler);
+  if (!waits(group)) return json;
+  const std::string action = tables.fleet.reason_of(group.spec.id);
+  if (action.empty()) return json;
+  const std::string reason = json["reason"].get<std::string>();
+  json["reason"] = fmt::format("{}{}autoscaler: {}", reason, reason.empty() ? "" : "; ", action);
   return json;
 }
 

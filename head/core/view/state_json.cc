@@ -362,9 +362,7 @@ Result<Listing> listing_of(const HeadTables& tables, const std::string& kind) {
     }
   } else if (kind == "placement-groups" || kind == "placement_groups") {
     list.kind = "PlacementGroupList";
-    for (const auto& [id, group] : tables.groups.rows()) {
-      add(id, group_json(group, tables.scheduler));
-    }
+    for (const auto& [id, group] : tables.groups.rows()) add(id, listed_group_json(tables, group));
   } else if (kind == "demands") {
     list.kind = "DemandList";
     for (const auto& [key, row] : tables.slots.demands()) add(key.second, demand_json(tables, row));

@@ -3,14 +3,16 @@
 
 usage: ray_oracle.py KIND [--decisions N] [--seed S] [--divide K] >trace
 --divide makes the experiments of the trace shorter, for recorded traces.
-KIND: all (in one trace), asha, hyperband, bohb, median, pbt, variants, fifo. tests/tune/oracle/run.sh compares all of them with Mobula.
+KIND: all (in one trace), asha, hyperband, bohb, median, pbt, replay, variants, fifo. tests/tune/oracle/run.sh compares all of them with Mobula.
 """
 
 import argparse
+import json
 import logging
 import os
 import random
 import sys
+import tempfile
 import warnings
 
 os.environ.setdefault("RAY_TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
@@ -355,8 +357,59 @@ def variants(out, rng, count):
         print("W", "end", file=out)
 
 
+class LoggedReplay:
+    """Ray's replay of a policy; its save and its pause are one command."""
+
+    def __init__(self, sim, replay):
+        self.sim, self.replay = sim, replay
+
+    def on_trial_add(self, controller, trial):
+        self.replay.on_trial_add(controller, trial)
+
+    def on_trial_result(self, controller, trial, result):
+        decision = self.replay.on_trial_result(controller, trial, result)
+        if decision == "NOOP":
+            self.sim.log = [f"c{trial}:{config_text(trial.config)}"]
+            self.sim.saves = []
+        return decision
+
+    def on_trial_complete(self, controller, trial, result):
+        self.replay.on_trial_complete(controller, trial, result)
+
+    def choose_trial_to_run(self, controller):
+        return self.replay.choose_trial_to_run(controller)
+
+
+def replay(out, rng, decisions):
+    """Chains of donors, changes that later ones replaced, equal and descending steps, and policies without rows."""
+    def config():
+        return {"lr": rng.random(), "width": rng.randint(1, 9), "opt": rng.choice(["adam", "sgd"])}
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "pbt_policy_0.txt")
+        while decisions > 0:
+            size = section(rng, decisions, [20, 60, 200])
+            decisions -= size
+            rows = [[rng.choice("ab"), rng.choice("ab"), rng.randint(1, 60), rng.randint(1, 60), config(), config()]
+                    for _ in range(rng.choice([0, 1, 3, 10, 30]))]
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+            header(out, "replay")
+            for row in rows:
+                print("P", *row[:4], config_text(row[4]), config_text(row[5]), file=out)
+            sim = Sim(None, out, rng, time_attr="training_iteration")
+            sim.scheduler = LoggedReplay(sim, schedulers.PopulationBasedTrainingReplay(path))
+            trial = sim.add({} if rows and rng.random() < 0.5 else config())
+            while sim.decisions < size:
+                if trial.status != Trial.RUNNING:
+                    sim.choose()
+                    continue
+                trial.time += rng.choice([1, 1, 2, 5, -3])
+                sim.report(trial, noisy(rng, trial, "min") if trial.time > -1 else 0.5)
+
+
 KINDS = {"asha": asha, "hyperband": hyperband, "bohb": lambda out, rng, n: hyperband(out, rng, n, True),
-         "median": median, "pbt": pbt, "fifo": fifo, "variants": variants}
+         "median": median, "pbt": pbt, "fifo": fifo, "replay": replay, "variants": variants}
 
 
 def main():

@@ -20,6 +20,7 @@ hyperband 3000 10
 bohb 3000 10
 median 2500 5
 pbt 3000 10
+replay 3000 1
 variants 900 1
 tpe 1600 2
 motpe 1600 2

@@ -1,10 +1,12 @@
 // The controller of the chaos test: runs or continues a PBT, HyperBand, or ASHA experiment on a
 // cluster, and prints a line per report: "report TRIAL PROCESS".
-// Usage: tune_chaos_driver STORAGE pbt|asha|hyperband|live|gang TRIALS [relaxed] [license] [once]
+// Usage: tune_chaos_driver STORAGE pbt|asha|hyperband|live|gang TRIALS
+//          [relaxed] [license] [once] [verbose]
 //   live: every trial waits until all trials have started
 //   gang: every trial has workers on three nodes, and its reports name their number
 //   once: a failed trial is not repeated
 //   license: a trial needs one of the custom resource "license"
+//   verbose: the table of progress on stderr
 #include <poll.h>
 #include <unistd.h>
 
@@ -119,6 +121,7 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     if (argv[i] == std::string("relaxed")) options.durability = tune::Durability::relaxed;
     if (argv[i] == std::string("once")) options.failure.max_failures = 0;
+    if (argv[i] == std::string("verbose")) options.verbose = 1;
     if (argv[i] == std::string("license"))
       options.resources_per_trial = {{"cpu", 1}, {"license", 1}};
   }

@@ -232,5 +232,33 @@ TEST_F(RecorderTest, ForeignSnapshot_IsRefused) {
   EXPECT_THAT(refused.error().text, HasSubstr("load snapshot 90: malformed bytes"));
 }
 
+// A resumed experiment does not store the reasons of replayed decisions again.
+TEST_F(RecorderTest, StoresReasonOfEachStop) {
+  start({.events = 10});
+  play(40);
+  resume();
+  play(1'000);
+  log_->flush();
+  auto reader = ExperimentReader::open(location_).value();
+  int stopped = 0;
+  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core_->trials().size()); ++trial) {
+    const auto decisions = reader.decisions(trial).value();
+    ASSERT_FALSE(decisions.empty());
+    std::set<double> milestones;
+    for (const StoredDecision& each : decisions) {
+      EXPECT_TRUE(milestones.insert(each.note.milestone.value()).second) << "trial " << trial;
+      EXPECT_EQ(each.attempt, 1);
+      EXPECT_EQ(each.note.milestone, static_cast<double>(each.step));
+    }
+    const DecisionNote& last = decisions.back().note;
+    EXPECT_EQ(last.outcome, DecisionNote::Outcome::stopped);
+    if (!last.cutoff) continue;
+    ++stopped;
+    EXPECT_GT(*last.value, *last.cutoff);
+    EXPECT_GT(last.compared, 0);
+  }
+  EXPECT_GT(stopped, 20);
+}
+
 }  // namespace
 }  // namespace mobula::internal::tune

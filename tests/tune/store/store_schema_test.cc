@@ -30,28 +30,32 @@ TEST_F(StoreSchemaTest, RefusesNewerSchema) {
   for (const auto& refused : {ExperimentStore::resume(location_, {}).error(),
                               ExperimentReader::open(location_).error()}) {
     EXPECT_EQ(refused.code, ErrorCode::corrupt);
-    EXPECT_THAT(refused.text, HasSubstr("schema 99 is newer than schema 2 of this release"));
+    EXPECT_THAT(refused.text, HasSubstr("schema 99 is newer than schema 3 of this release"));
   }
 }
 
 TEST_F(StoreSchemaTest, MigratesOlderFile) {
   constexpr std::array<SchemaMigration, 2> steps{
-      SchemaMigration{2, "ALTER TABLE trial ADD COLUMN color TEXT"},
-      SchemaMigration{3, "UPDATE trial SET color='red'"}};
-  ASSERT_TRUE(migrate_file(location_.file(), "migrate", {4, steps}).ok());
-  EXPECT_EQ(version_of_file(), 4);
+      SchemaMigration{3, "ALTER TABLE trial ADD COLUMN color TEXT"},
+      SchemaMigration{4, "UPDATE trial SET color='red'"}};
+  ASSERT_TRUE(migrate_file(location_.file(), "migrate", {5, steps}).ok());
+  EXPECT_EQ(version_of_file(), 5);
   auto database =
       SqliteDatabase::open(location_.file(), SqliteDatabase::Access::read, "read").value();
   EXPECT_EQ(database.number("SELECT count(*) FROM trial WHERE color='red'").value(), 1);
-  EXPECT_EQ(database.number("SELECT version FROM experiment").value(), 4);
+  EXPECT_EQ(database.number("SELECT version FROM experiment").value(), 5);
 }
 
 TEST_F(StoreSchemaTest, MigratesFirstRelease) {
-  change_file("DROP TABLE outcome; PRAGMA user_version=1");
+  change_file("DROP TABLE outcome; DROP TABLE decision; PRAGMA user_version=1");
+  // A reader does not migrate.
+  EXPECT_TRUE(ExperimentReader::open(location_).value().decisions(0).value().empty());
   auto store = resume();
   ASSERT_TRUE(store != nullptr);
-  EXPECT_EQ(version_of_file(), 2);
-  store->write({1, {StoredOutcome{0, save_state(TrialOutcome{.metrics = {{"loss", 0.5}}})}}});
+  EXPECT_EQ(version_of_file(), 3);
+  store->write({1,
+                {StoredOutcome{0, save_state(TrialOutcome{.metrics = {{"loss", 0.5}}})},
+                 StoredDecision{.note = {.trial = 0, .cutoff = 0.25}}}});
   ASSERT_TRUE(store->flush().ok());
   auto reader = ExperimentReader::open(location_).value();
   int trials = 0;
@@ -62,21 +66,22 @@ TEST_F(StoreSchemaTest, MigratesFirstRelease) {
       });
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(trials, 1);
+  EXPECT_EQ(reader.decisions(0).value().at(0).note.cutoff, 0.25);
 }
 
 TEST_F(StoreSchemaTest, KeepsFileWhenMigrationFails) {
   constexpr std::array<SchemaMigration, 2> steps{
-      SchemaMigration{2, "ALTER TABLE trial ADD COLUMN color TEXT"},
-      SchemaMigration{3, "UPDATE nothing SET color='red'"}};
-  EXPECT_FALSE(migrate_file(location_.file(), "migrate", {4, steps}).ok());
-  EXPECT_EQ(version_of_file(), 2);
+      SchemaMigration{3, "ALTER TABLE trial ADD COLUMN color TEXT"},
+      SchemaMigration{4, "UPDATE nothing SET color='red'"}};
+  EXPECT_FALSE(migrate_file(location_.file(), "migrate", {5, steps}).ok());
+  EXPECT_EQ(version_of_file(), 3);
   EXPECT_FALSE(std::filesystem::exists(location_.file() + ".migrating"));
   EXPECT_TRUE(resume() != nullptr);
 }
 
 TEST_F(StoreSchemaTest, RefusesVersionWithoutMigration) {
-  const auto refused = migrate_file(location_.file(), "migrate", {3, {}});
-  EXPECT_THAT(refused.error().text, HasSubstr("does not read schema 2"));
+  const auto refused = migrate_file(location_.file(), "migrate", {4, {}});
+  EXPECT_THAT(refused.error().text, HasSubstr("does not read schema 3"));
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ class CommandDigest {
   }
   void operator()(const TrialWarning& each) { digest_.add(each.trial); }
   void operator()(const ExperimentEnded& /*each*/) {}
+  void operator()(const TrialDecided& /*each*/) {}
 
  private:
   const ExperimentCore& core_;
@@ -121,6 +122,9 @@ struct CommandText {
     return fmt::format("warn about trial {}", each.trial);
   }
   std::string operator()(const ExperimentEnded& /*each*/) { return "end the experiment"; }
+  std::string operator()(const TrialDecided& each) {
+    return fmt::format("note trial {}", each.note.trial);
+  }
 };
 
 }  // namespace
@@ -129,6 +133,8 @@ std::uint64_t decision_digest(const ExperimentCore& core,
                               const std::vector<ExperimentCommand>& commands) {
   Digest digest;
   for (const ExperimentCommand& command : commands) {
+    // A note is no decision.
+    if (std::holds_alternative<TrialDecided>(command)) continue;
     digest.add(static_cast<std::uint64_t>(command.index()));
     std::visit(CommandDigest(core, digest), command);
   }

@@ -36,7 +36,9 @@ ExperimentCore::ExperimentCore(ExperimentSettings settings, ExperimentParts part
       records_(settings_.mode),
       checkpoints_(settings_.checkpoints),
       random_{NumpyRandom(counter_stream(settings_.seed, -1, StreamPurpose::exploit)),
-              PythonRandom(counter_stream(~settings_.seed, -1, StreamPurpose::exploit))} {}
+              PythonRandom(counter_stream(~settings_.seed, -1, StreamPurpose::exploit))} {
+  trials_.keep_notes();
+}
 
 std::uint64_t ExperimentCore::seed_of(TrialNumber trial) const {
   MersenneTwister stream = counter_stream(settings_.seed, trial, StreamPurpose::trial_seed);
@@ -354,13 +356,32 @@ void ExperimentCore::finish_save(TrialNumber trial, CheckpointNumber checkpoint)
                              trial)});
     detach(trial);
     changed(trial);
+    if (parts_.scheduler->pauses_for_good()) parts_.searcher->paused(trial);
   }
   carry_out_commands();
   if (!decided) return;
   if (const auto& decision = *decided) apply(decision->trial, decision->decision);
 }
 
+void ExperimentCore::pass_on_notes() {
+  for (DecisionNote& note : trials_.take_notes()) {
+    const TrialNumber trial = note.trial;
+    if (note.outcome == DecisionNote::Outcome::exploited) {
+      // The command that replaces the configuration of the record follows.
+      for (const auto& [name, value] : trials_.row(trial).config) {
+        const Value* before = own(trial).config.find(name);
+        if (before != nullptr && *before == value) continue;
+        if (before != nullptr) note.before.set(name, *before);
+        note.after.set(name, value);
+      }
+    }
+    out_->push_back(
+        TrialDecided{own(trial).attempt, trials_.row(trial).iteration, std::move(note)});
+  }
+}
+
 void ExperimentCore::carry_out_commands() {
+  pass_on_notes();
   for (const TrialCommand& command : trials_.take_commands())
     std::visit([this](const auto& each) { carry_out(TrialCommand(each)); }, command);
 }

@@ -87,6 +87,12 @@ class ExperimentCore {
   }
   const CheckpointTable& checkpoints() const { return checkpoints_; }
   std::uint64_t seed_of(TrialNumber trial) const;
+  // The state that commands and tables show: a trial that waits for its own group is pending.
+  TrialState shown_state(TrialNumber trial) const;
+  // The only trial that may use a group; absent: any trial, or the group does not exist.
+  std::optional<TrialNumber> trial_of_group(GroupNumber group) const;
+  // True if a group is not placed yet.
+  bool waits_for_group() const { return groups_.count(TrialGroup::Stage::requested) > 0; }
   // Groups in use.
   std::int64_t running() const { return static_cast<std::int64_t>(groups_.in_use()); }
   bool ended() const { return ended_; }
@@ -121,6 +127,7 @@ class ExperimentCore {
   void apply(TrialNumber trial, Decision decision);
   void pause(TrialNumber trial);
   void finish_save(TrialNumber trial, CheckpointNumber checkpoint);
+  void pass_on_notes();
   void carry_out_commands();
   void carry_out(const TrialCommand& command);
   CheckpointNumber add_checkpoint(TrialNumber trial, const std::string& directory);
@@ -145,7 +152,8 @@ class ExperimentCore {
 
   // Starts of trials.
   void advance();
-  bool may_create() const;
+  void start_trials();
+  bool is_stuck() const;
   // A new trial with a suggestion; false without one.
   bool ask();
   Result<Suggestion> suggest(TrialNumber trial);

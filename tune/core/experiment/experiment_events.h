@@ -210,10 +210,15 @@ struct TrialWarning {
 };
 // All trials have ended, and all groups are removed.
 struct ExperimentEnded {};
+// The reason for a decision, which the shell stores. It changes nothing.
+struct TrialDecided {
+  std::int64_t attempt = 0, iteration = 0;
+  DecisionNote note = {};
+};
 
 using ExperimentCommand =
     std::variant<MakeGroup, RemoveGroup, StartTrial, ContinueTrial, SaveCheckpoint, EndTrial,
                  DeleteCheckpoint, TrialChanged, CheckpointAdded, TrialExploited, TrialWarning,
-                 ExperimentEnded>;
+                 ExperimentEnded, TrialDecided>;
 
 }  // namespace mobula::internal::tune

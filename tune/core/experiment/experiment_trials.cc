@@ -22,6 +22,19 @@ bool ExperimentCore::is_current(TrialNumber trial, std::int64_t attempt) const {
          record(trial).attempt == attempt && record(trial).group != 0;
 }
 
+TrialState ExperimentCore::shown_state(TrialNumber trial) const {
+  const TrialState state = trials_.state(trial);
+  if (state != TrialState::running) return state;
+  const TrialGroup* group = groups_.find(record(trial).group);
+  const bool waits = group != nullptr && group->stage == TrialGroup::Stage::requested;
+  return waits ? TrialState::pending : state;
+}
+
+std::optional<TrialNumber> ExperimentCore::trial_of_group(GroupNumber number) const {
+  const TrialGroup* group = groups_.find(number);
+  return group == nullptr ? std::nullopt : group->trial;
+}
+
 void ExperimentCore::set_last(TrialNumber trial, Config metrics) {
   TrialRecord& record = own(trial);
   record.last = std::move(metrics);
@@ -140,20 +153,31 @@ void ExperimentCore::on(const FailedTrialsRepeated& event) {
 
 void ExperimentCore::advance() {
   if (!started_ || ended_) return;
-  if (!stopping_ && !parts_.scheduler->waits_for_checkpoint()) {
-    while (may_create() &&
-           static_cast<std::int64_t>(trials_.count(TrialState::pending)) < settings_.early_trials)
-      if (!ask()) break;
-    start_in_ready_groups();
-    if (settings_.shape)
-      request_common_groups();
-    else
-      request_single_groups();
+  start_trials();
+  if (is_stuck() && !search_finished()) {
+    parts_.searcher->stalled();
+    start_trials();
   }
   end_if_done();
 }
 
-bool ExperimentCore::may_create() const { return !search_finished(); }
+void ExperimentCore::start_trials() {
+  if (stopping_ || parts_.scheduler->waits_for_checkpoint()) return;
+  while (!search_finished() &&
+         static_cast<std::int64_t>(trials_.count(TrialState::pending)) < settings_.early_trials)
+    if (!ask()) break;
+  start_in_ready_groups();
+  if (settings_.shape)
+    request_common_groups();
+  else
+    request_single_groups();
+}
+
+// A group is ready, and neither the scheduler nor the searcher has a trial for it.
+bool ExperimentCore::is_stuck() const {
+  return starved_ && !stopping_ && groups_.in_use() == 0 &&
+         groups_.count(TrialGroup::Stage::requested) == 0;
+}
 
 bool ExperimentCore::ask() {
   const auto trial = static_cast<TrialNumber>(trials_.size());
@@ -186,7 +210,7 @@ std::optional<TrialNumber> ExperimentCore::equal_trial(const Config& config) con
 }
 
 void ExperimentCore::ask_for_pending() {
-  while (!trials_.has(TrialState::pending) && may_create() && ask()) {
+  while (!trials_.has(TrialState::pending) && !search_finished() && ask()) {
   }
 }
 
@@ -233,6 +257,7 @@ std::optional<TrialNumber> ExperimentCore::choose() {
   if (!chosen) return std::nullopt;
   const TrialState state = trials_.state(*chosen);
   if (state != TrialState::pending && state != TrialState::paused) return std::nullopt;
+  if (state == TrialState::paused) parts_.searcher->resumed(*chosen);
   return chosen;
 }
 
@@ -334,9 +359,7 @@ void ExperimentCore::end_if_done() {
   const bool idle = groups_.in_use() == 0;
   const bool live = trials_.has(TrialState::pending) || trials_.has(TrialState::running) ||
                     trials_.has(TrialState::pausing) || trials_.has(TrialState::paused);
-  // A group is ready, and neither the scheduler nor the searcher has a trial for it.
-  const bool stuck = starved_ && idle && groups_.count(Stage::requested) == 0;
-  if (stuck && !stopping_) {
+  if (is_stuck()) {
     if (!search_finished())
       search_error_ = "searcher: no suggestion while no trial runs; the experiment ends";
     stop_all(live ? "neither the scheduler nor the searcher had a trial to start" : "");

@@ -42,6 +42,10 @@ class TrialGroups {
     const auto found = groups_.find(number);
     return found == groups_.end() ? nullptr : &found->second;
   }
+  const TrialGroup* find(GroupNumber number) const {
+    const auto found = groups_.find(number);
+    return found == groups_.end() ? nullptr : &found->second;
+  }
   void erase(GroupNumber number) { groups_.erase(number); }
   void clear() { groups_.clear(); }
   bool empty() const { return groups_.empty(); }

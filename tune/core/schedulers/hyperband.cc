@@ -48,14 +48,18 @@ class HyperBandRules final : public HyperBandScheduler {
       return Decision::stop;  // left its bracket
     HyperBandBracket& own = bracket(found->second);
     if (own.continues(report.trial)) return Decision::proceed;
-    if (!settings_.for_bohb) return halve_when_done(own, step);
+    if (!settings_.for_bohb) {
+      if (!own.round_done()) note_wait(own, report, step);
+      return halve_when_done(own, step);
+    }
     budgets_[report.trial] = own.milestone();
     const bool others_run =
         std::any_of(own.live().begin(), own.live().end(), [&](const HyperBandBracket::Live& live) {
           return live.trial != report.trial && step.trials.state(live.trial) != TrialState::paused;
         });
-    const Decision decision =
-        !own.filled() || others_run ? Decision::pause : halve_when_done(own, step);
+    const bool waits = !own.filled() || others_run;
+    if (waits || !own.round_done()) note_wait(own, report, step);
+    const Decision decision = waits ? Decision::pause : halve_when_done(own, step);
     if (decision == Decision::pause) step.trials.command(NotifyPaused{report.trial});
     return decision;
   }
@@ -127,6 +131,49 @@ class HyperBandRules final : public HyperBandScheduler {
     return state == TrialState::paused || state == TrialState::pausing;
   }
 
+  DecisionNote note_of(TrialNumber trial, DecisionNote::Outcome outcome, double milestone,
+                       double score) const {
+    DecisionNote note{.trial = trial,
+                      .rule = DecisionNote::Rule::halving,
+                      .outcome = outcome,
+                      .milestone = milestone,
+                      .value = sign_of(settings_.mode) * score};
+    if (const auto found = bracket_of_.find(trial); found != bracket_of_.end())
+      note.bracket = found->second;
+    return note;
+  }
+  // The trial waits until all live trials of its bracket have reached the milestone.
+  void note_wait(const HyperBandBracket& own, const Report& report, SchedulerStep step) const {
+    step.trials.note(note_of(report.trial, DecisionNote::Outcome::paused, own.milestone(),
+                             sign_of(settings_.mode) * *report.value));
+  }
+  // A decision without a comparison: the bracket has ended, or the trial is ahead of its round.
+  void note_alone(const HyperBandBracket& own, TrialNumber trial, DecisionNote::Outcome outcome,
+                  SchedulerStep step) const {
+    if (const auto* live = own.find(trial))
+      step.trials.note(note_of(trial, outcome, own.milestone(), live->score));
+  }
+  // `worst`: the score of the worst trial that continues; absent: none continues.
+  void note_halving(const HyperBandBracket::Live& live, bool good, double milestone,
+                    std::optional<double> worst, std::size_t compared, SchedulerStep step) const {
+    DecisionNote note =
+        note_of(live.trial, good ? DecisionNote::Outcome::promoted : DecisionNote::Outcome::stopped,
+                milestone, live.score);
+    if (worst) note.cutoff = sign_of(settings_.mode) * *worst;
+    note.compared = static_cast<std::int64_t>(compared);
+    step.trials.note(std::move(note));
+  }
+  void note_halves(const HyperBandBracket& own, const HyperBandBracket::Halves& halves,
+                   double milestone, SchedulerStep step) const {
+    std::optional<double> worst;
+    if (!halves.good.empty())
+      if (const auto* live = own.find(halves.good.front())) worst = live->score;
+    for (const auto* half : {&halves.bad, &halves.good})
+      for (const TrialNumber trial : *half)
+        if (const auto* live = own.find(trial))
+          note_halving(*live, half == &halves.good, milestone, worst, own.live().size(), step);
+  }
+
   void stop(TrialNumber trial, SchedulerStep step) {
     step.trials.set_state(trial, TrialState::terminated);
     step.trials.command(StopTrial{trial});
@@ -140,11 +187,15 @@ class HyperBandRules final : public HyperBandScheduler {
     if (own.finished()) {
       const std::vector<HyperBandBracket::Live> live = own.live();
       for (const auto& entry : live)
+        note_alone(own, entry.trial, DecisionNote::Outcome::stopped, step);
+      for (const auto& entry : live)
         if (step.trials.state(entry.trial) == TrialState::paused) stop(entry.trial, step);
       return Decision::stop;
     }
     Decision decision = Decision::pause;
+    const double milestone = own.milestone();
     const HyperBandBracket::Halves halves = own.halve();
+    note_halves(own, halves, milestone, step);
     for (const TrialNumber trial : halves.bad) {
       if (halted(step.trials, trial)) {
         stop(trial, step);
@@ -163,12 +214,15 @@ class HyperBandRules final : public HyperBandScheduler {
           decision = Decision::proceed;
         }
       } else if (own.finished() && own.stop_last_trials()) {
+        note_alone(own, trial, DecisionNote::Outcome::stopped, step);
         if (halted(step.trials, trial)) {
           stop(trial, step);
         } else if (running) {
           own.remove(trial);
           decision = Decision::stop;
         }
+      } else {
+        note_alone(own, trial, DecisionNote::Outcome::paused, step);
       }
     }
     return decision;

@@ -50,6 +50,8 @@ class HyperBandBracket {
   const std::vector<Live>& live() const { return live_; }
   bool was_halved() const { return was_halved_; }
   bool may_resume(TrialNumber trial) const { return to_resume_.contains(trial); }
+  // Returns nullptr for a trial that is not live.
+  const Live* find(TrialNumber trial) const;
 
   void add(TrialNumber trial) { live_.push_back({.trial = trial}); }
   // False if the trial is not live.
@@ -66,8 +68,6 @@ class HyperBandBracket {
   }
 
  private:
-  const Live* find(TrialNumber trial) const;
-
   std::int64_t size_ = 0;  // n: trials of this round
   double milestone_ = 0;   // r
   std::int64_t halvings_ = 0;

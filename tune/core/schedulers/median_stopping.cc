@@ -83,6 +83,7 @@ class MedianStoppingRule final : public TrialScheduler {
           step.trials.has(TrialState::pending) || step.trials.has(TrialState::paused);
       if (!waiting || !(time - own.last_pause > settings_.min_time_slice)) return Decision::proceed;
       own.last_pause = time;
+      note(report, own, DecisionNote::Outcome::paused, {}, step);
       return Decision::pause;
     }
     const double middle = median(means_);
@@ -90,6 +91,9 @@ class MedianStoppingRule final : public TrialScheduler {
     const bool better = settings_.mode == Mode::max ? best > middle : best < middle;
     if (better || middle == best) return Decision::proceed;
     own.stopped = true;
+    const auto outcome =
+        settings_.hard_stop ? DecisionNote::Outcome::stopped : DecisionNote::Outcome::paused;
+    note(report, own, outcome, middle, step);
     return settings_.hard_stop ? Decision::stop : Decision::pause;
   }
 
@@ -132,6 +136,17 @@ class MedianStoppingRule final : public TrialScheduler {
   void append(TrialHistory& own, const Report& report) const {
     own.reports.add(*report.time, *report.value, settings_.grace_period,
                     settings_.mode == Mode::max);
+  }
+
+  void note(const Report& report, const TrialHistory& own, DecisionNote::Outcome outcome,
+            std::optional<double> cutoff, SchedulerStep step) const {
+    step.trials.note({.trial = report.trial,
+                      .rule = DecisionNote::Rule::median,
+                      .outcome = outcome,
+                      .milestone = report.time,
+                      .value = own.reports.best(),
+                      .cutoff = cutoff,
+                      .compared = static_cast<std::int64_t>(means_.size())});
   }
 
   MedianStoppingSettings settings_;

@@ -81,7 +81,14 @@ class PopulationTraining final : public TrialScheduler {
     own.last_train_time = time;
     if (model_)
       model_->record(report.trial, time, *own.score, step.trials.row(report.trial).config);
-    if (settings_.synch && others_are_behind(report.trial, step.trials)) return Decision::pause;
+    if (settings_.synch && others_are_behind(report.trial, step.trials)) {
+      step.trials.note({.trial = report.trial,
+                        .rule = DecisionNote::Rule::population,
+                        .outcome = DecisionNote::Outcome::paused,
+                        .milestone = next_sync_,
+                        .value = report.value});
+      return Decision::pause;
+    }
     begin_round(report.trial, time, step.trials);
     return continue_round(step);
   }
@@ -234,8 +241,38 @@ class PopulationTraining final : public TrialScheduler {
     }
     const bool paused = step.trials.state(round_.reporter) == TrialState::paused;
     const Decision decision = paused ? Decision::none : round_.decision;
+    // Trials that wait run first.
+    if (decision == Decision::pause && !settings_.synch)
+      step.trials.note({.trial = round_.reporter,
+                        .rule = DecisionNote::Rule::population,
+                        .outcome = DecisionNote::Outcome::paused,
+                        .milestone = round_.time,
+                        .value = value_of(round_.reporter)});
     round_ = {};
     return decision;
+  }
+
+  // The value as reported.
+  std::optional<double> value_of(TrialNumber trial) {
+    const auto& score = member(trial).score;
+    return score ? std::optional(sign_of(settings_.mode) * *score) : std::nullopt;
+  }
+
+  void note_exploit(TrialNumber trial, TrialNumber donor, SchedulerStep step) {
+    std::int64_t compared = 0;
+    for (const TrialNumber each : order_) {
+      const auto& score = member(each).score;
+      compared += score && !std::isnan(*score) && !is_finished(step.trials.state(each)) ? 1 : 0;
+    }
+    step.trials.note({.trial = trial,
+                      .rule = DecisionNote::Rule::population,
+                      .outcome = DecisionNote::Outcome::exploited,
+                      .milestone = round_.time,
+                      .value = value_of(trial),
+                      .cutoff = value_of(round_.lower.back()),
+                      .compared = compared,
+                      .donor = donor,
+                      .donor_value = value_of(donor)});
   }
 
   // A member of the upper quantile keeps a checkpoint for others, and each other trial drops its
@@ -270,6 +307,7 @@ class PopulationTraining final : public TrialScheduler {
                          .donor_iteration = step.trials.row(donor).iteration,
                          .donor_config = donor_config,
                          .config = *config};
+    note_exploit(trial, donor, step);
     row.config = std::move(*config);
     row.checkpoint = best.checkpoint;
     step.trials.set_state(trial, TrialState::paused);

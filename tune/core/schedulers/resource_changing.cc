@@ -63,9 +63,19 @@ class ResourceChangingScheduler final : public TrialScheduler {
       step.trials.row(trial).resources = resources;
       step.trials.command(ChangeResources{trial, resources});
       reallocated_.insert(trial);
+      to_resume_.insert(trial);
       change = changes_.erase(change);
     }
-    return base_->choose(step);
+    std::optional<TrialNumber> chosen = base_->choose(step);
+    // A rule that pauses trials itself does not know the pause for other resources. Ray never
+    // continues such a trial.
+    while (!chosen && !to_resume_.empty()) {
+      const TrialNumber first = *to_resume_.begin();
+      to_resume_.erase(to_resume_.begin());
+      if (step.trials.state(first) == TrialState::paused) chosen = first;
+    }
+    if (chosen) to_resume_.erase(*chosen);
+    return chosen;
   }
 
   Result<std::optional<TrialDecision>> saved(TrialNumber trial, CheckpointNumber checkpoint,
@@ -73,6 +83,7 @@ class ResourceChangingScheduler final : public TrialScheduler {
     return base_->saved(trial, checkpoint, step);
   }
   bool waits_for_checkpoint() const override { return base_->waits_for_checkpoint(); }
+  bool pauses_for_good() const override { return base_->pauses_for_good(); }
   void checkpoints_in_use(std::vector<CheckpointNumber>& out) const override {
     base_->checkpoints_in_use(out);
   }
@@ -80,13 +91,15 @@ class ResourceChangingScheduler final : public TrialScheduler {
   bool can_save() const override { return base_->can_save(); }
   std::string save() const override {
     StateWriter writer;
-    writer(base_->save(), base_resources_, changes_, reallocated_);
+    writer(base_->save(), base_resources_, changes_, reallocated_, to_resume_);
     return writer.take();
   }
   Result<void> load(std::string_view state) override {
     StateReader reader(state);
     std::string base;
     reader(base, base_resources_, changes_, reallocated_);
+    // A state of an earlier release ends here.
+    if (!reader.finished()) reader(to_resume_);
     if (!reader.finished())
       return failure(ErrorCode::corrupt, "load resource changing scheduler: malformed state");
     return base_->load(base);
@@ -98,6 +111,7 @@ class ResourceChangingScheduler final : public TrialScheduler {
   std::optional<ResourceBundles> base_resources_;
   std::map<TrialNumber, ResourceBundles> changes_;  // applied once the trial is paused
   std::set<TrialNumber> reallocated_;
+  std::set<TrialNumber> to_resume_;  // paused for other resources
 };
 
 }  // namespace

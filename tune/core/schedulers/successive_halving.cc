@@ -91,15 +91,18 @@ class StoppingScheduler final : public TrialScheduler {
     return {};
   }
 
-  Result<Decision> reported(const Report& report, SchedulerStep /*step*/) override {
+  Result<Decision> reported(const Report& report, SchedulerStep step) override {
     if (!is_complete(report)) return Decision::proceed;
-    if (*report.time >= settings_.max_t && settings_.stop_last_trials) return Decision::stop;
-    return record(report);
+    if (*report.time >= settings_.max_t && settings_.stop_last_trials) {
+      note(step, report, Decision::stop, settings_.max_t, {}, 0);
+      return Decision::stop;
+    }
+    return record(report, &step);
   }
 
   void completed(const Report& last, SchedulerStep /*step*/) override {
     if (!is_complete(last)) return;
-    record(last);
+    record(last, nullptr);
     forget(last.trial);
   }
   void removed(TrialNumber trial, SchedulerStep /*step*/) override { forget(trial); }
@@ -119,7 +122,8 @@ class StoppingScheduler final : public TrialScheduler {
   }
 
  private:
-  Decision record(const Report& report) {
+  // With `step`, the result is a decision.
+  Decision record(const Report& report, const SchedulerStep* step) {
     const auto at = static_cast<std::size_t>(report.trial);
     if (at >= bracket_of_.size() || bracket_of_[at] < 0) return Decision::proceed;
     const double score = sign_ * *report.value;
@@ -130,11 +134,28 @@ class StoppingScheduler final : public TrialScheduler {
       if (reached && recorded && !settings_.stop_last_trials) return Decision::proceed;
       if (*report.time < rung.milestone || recorded) continue;
       const std::optional<double> cutoff = rung.cutoff.value();
+      const std::size_t compared = rung.cutoff.size();
       rung.cutoff.add(score);
       rung.recorded.insert(report.trial);
-      return cutoff && score < *cutoff ? Decision::stop : Decision::proceed;
+      const Decision decision = cutoff && score < *cutoff ? Decision::stop : Decision::proceed;
+      if (step != nullptr) note(*step, report, decision, rung.milestone, cutoff, compared);
+      return decision;
     }
     return Decision::proceed;
+  }
+
+  void note(const SchedulerStep& step, const Report& report, Decision decision, double milestone,
+            std::optional<double> cutoff, std::size_t compared) const {
+    const auto at = static_cast<std::size_t>(report.trial);
+    DecisionNote note{.trial = report.trial,
+                      .outcome = decision == Decision::stop ? DecisionNote::Outcome::stopped
+                                                            : DecisionNote::Outcome::continued,
+                      .milestone = milestone,
+                      .value = report.value,
+                      .compared = static_cast<std::int64_t>(compared)};
+    if (at < bracket_of_.size() && bracket_of_[at] >= 0) note.bracket = bracket_of_[at];
+    if (cutoff) note.cutoff = sign_ * *cutoff;
+    step.trials.note(std::move(note));
   }
 
   void forget(TrialNumber trial) {
@@ -182,13 +203,18 @@ class PromotionScheduler final : public TrialScheduler {
     return {};
   }
 
-  Result<Decision> reported(const Report& report, SchedulerStep /*step*/) override {
+  Result<Decision> reported(const Report& report, SchedulerStep step) override {
     if (!is_complete(report)) return Decision::proceed;
     const auto next = next_rung_.find(report.trial);
     if (next == next_rung_.end()) return Decision::proceed;
     if (*report.time >= settings_.max_t) {
       next_rung_.erase(next);
-      return settings_.stop_last_trials ? Decision::stop : Decision::proceed;
+      if (!settings_.stop_last_trials) return Decision::proceed;
+      step.trials.note({.trial = report.trial,
+                        .outcome = DecisionNote::Outcome::stopped,
+                        .milestone = settings_.max_t,
+                        .value = report.value});
+      return Decision::stop;
     }
     if (next->second >= rungs_.size() || *report.time < rungs_[next->second].milestone)
       return Decision::proceed;
@@ -198,6 +224,7 @@ class PromotionScheduler final : public TrialScheduler {
     // NaN is never promoted.
     if (!std::isnan(score)) rung.waiting.emplace(std::pair(-score, arrivals_), report.trial);
     ++arrivals_;
+    note(step, rung, report.trial, *report.value, DecisionNote::Outcome::paused);
     return Decision::pause;
   }
 
@@ -213,12 +240,14 @@ class PromotionScheduler final : public TrialScheduler {
       const TrialNumber trial = best->second;
       // The checkpoint of its pause is not saved yet.
       if (step.trials.state(trial) != TrialState::paused) continue;
+      note(step, rung, trial, -sign_ * best->first.first, DecisionNote::Outcome::promoted);
       rung.waiting.erase(best);
       next_rung_[trial] = i + 1;
       return trial;
     }
     return step.trials.first(TrialState::pending);
   }
+  bool pauses_for_good() const override { return true; }
 
   std::string save() const override { return save_state(*this); }
   Result<void> load(std::string_view state) override {
@@ -231,6 +260,18 @@ class PromotionScheduler final : public TrialScheduler {
   }
 
  private:
+  static void note(SchedulerStep step, const PromotionRung& rung, TrialNumber trial, double value,
+                   DecisionNote::Outcome outcome) {
+    DecisionNote note{.trial = trial,
+                      .outcome = outcome,
+                      .milestone = rung.milestone,
+                      .value = value,
+                      .compared = static_cast<std::int64_t>(rung.cutoff.size())};
+    // One value is compared with nothing.
+    if (rung.cutoff.size() >= 2) note.cutoff = rung.cutoff.value();
+    step.trials.note(std::move(note));
+  }
+
   void forget(TrialNumber trial) {
     const auto next = next_rung_.find(trial);
     if (next == next_rung_.end()) return;

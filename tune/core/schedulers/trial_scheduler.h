@@ -88,6 +88,9 @@ class TrialScheduler {
   }
   // True while a decision waits for a checkpoint: the driver queues all other events.
   virtual bool waits_for_checkpoint() const { return false; }
+  // True if a paused trial may never continue: it then does not count against a limit of the
+  // searcher.
+  virtual bool pauses_for_good() const { return false; }
   // Appends the checkpoints that must not be deleted.
   virtual void checkpoints_in_use(std::vector<CheckpointNumber>& /*out*/) const {}
 

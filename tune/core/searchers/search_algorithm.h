@@ -72,6 +72,9 @@ class SearchAlgorithm {
   // Paused trials do not count against a limit of the searcher.
   virtual void paused(TrialNumber /*trial*/) {}
   virtual void resumed(TrialNumber /*trial*/) {}
+  // No trial runs, and the scheduler starts none before the next suggestion: a searcher that waits
+  // for the ends of paused trials suggests without them.
+  virtual void stalled() {}
   // True if the searcher limits the number of live trials itself.
   virtual bool limit_concurrency(int /*most*/) { return false; }
 

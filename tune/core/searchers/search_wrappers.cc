@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "tune/core/numpy_arithmetic.h"
 #include "tune/core/state_archive.h"
@@ -36,6 +37,7 @@ class SearchWrapper : public SearchAlgorithm {
   }
   void paused(TrialNumber trial) override { searcher_->paused(trial); }
   void resumed(TrialNumber trial) override { searcher_->resumed(trial); }
+  void stalled() override { searcher_->stalled(); }
   bool can_save() const override { return searcher_->can_save(); }
 
  protected:
@@ -84,20 +86,37 @@ class ConcurrencyLimiter final : public SearchWrapper {
 
   void tell(TrialNumber trial, const TrialEnd& end) override {
     if (transparent_) return searcher_->tell(trial, end);
-    if (!live_.contains(trial)) return;
-    --unfinished_;
+    const bool was_parked = parked_.erase(trial) > 0;
+    if (!was_parked && !live_.contains(trial)) return;
+    if (!was_parked) --unfinished_;
     if (!settings_.batch) {
       live_.erase(trial);
       return searcher_->tell(trial, end);
     }
     hold({trial, end.state, end.value, end.constraints, end.values});
-    if (unfinished_ > 0) return;
-    for (const HeldResult& held : held_) {
-      live_.erase(held.trial);
-      searcher_->tell(held.trial, {held.state, held.value, held.constraints, held.values});
-    }
-    held_.clear();
-    unfinished_ = 0;
+    pass_on_whole_batch();
+  }
+
+  // A parked trial leaves its place to another one until it continues.
+  void paused(TrialNumber trial) override {
+    searcher_->paused(trial);
+    if (!live_.contains(trial) || is_held(trial)) return;
+    park(trial);
+    pass_on_whole_batch();
+  }
+  void resumed(TrialNumber trial) override {
+    searcher_->resumed(trial);
+    if (parked_.erase(trial) == 0) return;
+    live_.insert(trial);
+    ++unfinished_;
+  }
+  // Ray's limiter counts paused trials until they end, which is never if they wait for others.
+  void stalled() override {
+    const std::set<TrialNumber> live = live_;
+    for (const TrialNumber trial : live)
+      if (!is_held(trial)) park(trial);
+    pass_on_whole_batch();
+    searcher_->stalled();
   }
 
   // The wrapper of a limiter sets its limit.
@@ -107,13 +126,20 @@ class ConcurrencyLimiter final : public SearchWrapper {
   }
 
   std::string save() const override { return save_with_searcher(*this); }
+  // A state of an earlier release ends before the parked trials.
   Result<void> load(std::string_view state) override {
-    return load_with_searcher(*this, state, "concurrency limiter");
+    StateReader reader(state);
+    std::string inner;
+    reader(inner, live_, held_, unfinished_);
+    if (!reader.finished()) reader(parked_);
+    if (!reader.finished())
+      return failure(ErrorCode::corrupt, "load concurrency limiter: malformed state");
+    return searcher_->load(inner);
   }
 
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
-    archive(self.live_, self.held_, self.unfinished_);
+    archive(self.live_, self.held_, self.unfinished_, self.parked_);
   }
 
  private:
@@ -128,10 +154,28 @@ class ConcurrencyLimiter final : public SearchWrapper {
     }
     held_.push_back(result);
   }
+  bool is_held(TrialNumber trial) const {
+    return std::any_of(held_.begin(), held_.end(),
+                       [&](const HeldResult& held) { return held.trial == trial; });
+  }
+  void park(TrialNumber trial) {
+    live_.erase(trial);
+    parked_.insert(trial);
+    --unfinished_;
+  }
+  void pass_on_whole_batch() {
+    if (unfinished_ > 0) return;
+    for (const HeldResult& held : std::exchange(held_, {})) {
+      live_.erase(held.trial);
+      searcher_->tell(held.trial, {held.state, held.value, held.constraints, held.values});
+    }
+    unfinished_ = 0;
+  }
 
   LimiterSettings settings_;
   bool transparent_;
   std::set<TrialNumber> live_;
+  std::set<TrialNumber> parked_;  // paused, and not live
   std::vector<HeldResult> held_;  // in order of completion
   std::int64_t unfinished_ = 0;   // live trials without a result
 };

@@ -11,8 +11,9 @@ struct LimiterSettings {
   // Holds results until all live trials have finished, then passes them on in order of completion.
   bool batch = false;
 };
-// No suggestion while `max_concurrent` trials are live. Transparent around a searcher that limits
-// itself.
+// No suggestion while `max_concurrent` trials are live. A paused trial is live, as in Ray, unless
+// the scheduler may never continue it, or no trial runs: Ray then waits forever. Transparent around
+// a searcher that limits itself.
 Result<SearchAlgorithmPtr> make_concurrency_limiter(SearchAlgorithmPtr searcher,
                                                     const LimiterSettings& settings);
 

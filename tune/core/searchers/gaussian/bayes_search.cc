@@ -194,6 +194,12 @@ void BayesSearch::tell(TrialNumber trial, const TrialEnd& end) {
   targets_.push_back(sign_of(settings_.mode) * *end.value);
 }
 
+// The random phase ends without the results of paused trials.
+void BayesSearch::stalled() {
+  ended_ = std::max(ended_, begun_);
+  awaits_result_ = false;
+}
+
 std::string BayesSearch::save() const { return save_state(*this); }
 
 Result<void> BayesSearch::load(std::string_view state) {

@@ -29,6 +29,7 @@ class BayesSearch final : public SearchAlgorithm {
 
   Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override;
   void tell(TrialNumber trial, const TrialEnd& end) override;
+  void stalled() override;
   std::string save() const override;
   Result<void> load(std::string_view state) override;
 
