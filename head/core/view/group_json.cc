@@ -30,25 +30,44 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   return json;
 }
 
+Json group_facts_json(const Group& group) {
+  const GroupSpec& spec = group.spec;
+  return {{"placement_group_id", spec.id.hex()},
+          {"state", to_string(group.state)},
+          {"name", spec.name},
+          {"name_space", spec.name_space},
+          {"strategy", to_string(spec.strategy)},
+          {"job_id", spec.job.hex()},
+          {"detached", spec.detached},
+          {"priority", spec.priority}};
+}
+
+void add_group_reason(Json& json, const Group& group, const scheduler::Scheduler& scheduler) {
+  json["infeasible"] = group.infeasible;
+  const bool waits = group.state == GroupState::pending || group.state == GroupState::rescheduling;
+  json["reason"] =
+      waits && group.why.empty() ? scheduler.groups().why_waiting(group.spec.id) : group.why;
+}
+
 }  // namespace
 
 Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
-  const GroupSpec& spec = group.spec;
-  Json json = {{"placement_group_id", spec.id.hex()},
-               {"state", to_string(group.state)},
-               {"name", spec.name},
-               {"name_space", spec.name_space},
-               {"strategy", to_string(spec.strategy)},
-               {"job_id", spec.job.hex()},
-               {"detached", spec.detached},
-               {"priority", spec.priority},
-               {"bundles", Json::array()}};
-  for (std::size_t i = 0; i < spec.bundles.size(); ++i) {
+  Json json = group_facts_json(group);
+  json["bundles"] = Json::array();
+  for (std::size_t i = 0; i < group.spec.bundles.size(); ++i) {
     json["bundles"].push_back(bundle_json(group, i, scheduler));
   }
-  json["infeasible"] = group.infeasible;
-  const bool waits = group.state == GroupState::pending || group.state == GroupState::rescheduling;
-  json["reason"] = waits && group.why.empty() ? scheduler.groups().why_waiting(spec.id) : group.why;
+  add_group_reason(json, group, scheduler);
+  return json;
+}
+
+Json group_row_json(const Group& group, const scheduler::Scheduler& scheduler) {
+  Json json = group_facts_json(group);
+  const auto* placed = scheduler.cluster().bundles_of(group.spec.id);
+  json["bundle_count"] = group.spec.bundles.size();
+  json["placed_bundles"] = placed == nullptr ? 0 : placed->capacities.size();
+  if (!group.spec.bundles.empty()) json["each"] = resources_json(group.spec.bundles[0].resources);
+  add_group_reason(json, group, scheduler);
   return json;
 }
 

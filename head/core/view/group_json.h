@@ -12,5 +12,8 @@ namespace mobula::internal::head {
 // Returns {"placement_group_id", "state", "name", …, "bundles": [{"resources", "node_id", "free"},
 // …]}.
 nlohmann::ordered_json group_json(const Group& group, const scheduler::Scheduler& scheduler);
+// The same with numbers of bundles in place of their members: "bundle_count", "placed_bundles", and
+// the resources of the first one as "each".
+nlohmann::ordered_json group_row_json(const Group& group, const scheduler::Scheduler& scheduler);
 
 }  // namespace mobula::internal::head
