@@ -1,6 +1,7 @@
 // Cost of one scrape of /metrics for the loop of the head: nodes with 8 GPUs each, and 200 function
 // names with histograms. Prints the processor time of a scrape, the size of its text, and the
-// limits for 1,000 nodes. Runs in one process without sockets or a disk.
+// limits for 1,000 nodes; the exit code is 1 if their median or size exceeds one. Runs in one
+// process without sockets or a disk.
 //
 // mobula-bench-metrics [NODES...]      default: 10 100 1000
 #include <fmt/format.h>
@@ -122,7 +123,8 @@ class Cluster {
   std::map<int, Session<AgentMessage, HeadMessage>> sessions_;
 };
 
-void print_row(int nodes) {
+// Prints the row, and returns whether it is within the limits.
+bool print_row(int nodes) {
   Cluster cluster(nodes);
   std::vector<double> times;
   std::string text;
@@ -136,6 +138,8 @@ void print_row(int nodes) {
   MOBULA_CHECK(text.find("mobula_gpu_memory_used_bytes{") != std::string::npos, "GPUs are sampled");
   fmt::print("{:>6} {:>10.2f} {:>10.2f} {:>10} {:>10.2f}\n", nodes, times[times.size() / 2],
              times.back(), lines, static_cast<double>(text.size()) / 1e6);
+  return nodes > 1000 || (times[times.size() / 2] <= bound_ms &&
+                          static_cast<double>(text.size()) <= bound_mb * 1e6);
 }
 
 }  // namespace
@@ -149,6 +153,7 @@ int main(int argc, char** argv) {
   fmt::print("bounds for 1,000 nodes: {:.0f} ms, {:.0f} MB\n", bound_ms, bound_mb);
   fmt::print("{:>6} {:>10} {:>10} {:>10} {:>10}\n", "nodes", "median ms", "worst ms", "lines",
              "MB");
-  for (const int nodes : sizes) print_row(nodes);
-  return 0;
+  bool within = true;
+  for (const int nodes : sizes) within = print_row(nodes) && within;
+  return within ? 0 : 1;
 }

@@ -213,7 +213,14 @@ class Cluster {
                FromProcess{driver(), Principal{Role::driver, "user", job()}, std::move(message)});
   }
 
-  HeadCore core_{HeadOptions{}};
+  // A head that serves pages samples its nodes.
+  static HeadOptions with_pages() {
+    HeadOptions options;
+    options.http_url = "http://127.0.0.1:1";
+    return options;
+  }
+
+  HeadCore core_{with_pages()};
   std::map<LinkId, std::unique_ptr<Agent>> agents_;
   std::map<LinkId, ReplyCallback> replies_;
   LinkId last_link_ = 1'000'000;

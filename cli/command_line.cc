@@ -244,6 +244,7 @@ class Grammar {
       add_address(action);
       add_output(action);
       action.callback([this, word = std::string(name)] { line_.kind = word; });
+      action.add_flag("!--no-progress", line_.progress, "Show no progress line");
       if (std::string(name) == "status") continue;
       action.add_option("type", line_.subject, "Name of the node type")->required();
     }

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
+#include "cli/output/progress.h"
 #include "protocol/messages/tool_documents.h"
 
 namespace mobula::internal::cli {
@@ -33,7 +34,10 @@ Result<Json> HeadQuery::request(const std::string& verb, const std::string& kind
     if (!opened) return opened.error();
     client_.emplace(std::move(opened).value());
   }
+  WaitProgress progress(fmt::format("the head's answer to '{}'", verb), line_.progress);
+  client_->set_on_wait([&progress] { progress.poll(); });
   const auto text = client_->request(verb, kind, argument);
+  client_->set_on_wait({});
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())

@@ -17,7 +17,7 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr Duration connect_timeout = 5s;
-constexpr Duration poll_interval = 50ms;  // between two checks for an interruption
+constexpr Duration poll_interval = 50ms;  // between two checks for an interruption, or reports
 constexpr Duration greeting_wait = 2s;
 
 }  // namespace
@@ -35,6 +35,7 @@ struct ToolClient::Link {
   std::optional<Failure> fault;
   std::optional<ToolReply> reply;
   std::uint64_t last_request = 0;
+  std::function<void()> on_wait{};
 
   Result<void> open() {
     auto made = EventLoop::create();
@@ -121,7 +122,9 @@ struct ToolClient::Link {
     while (!done() && !fault) {
       const Duration left = deadline - monotonic_now();
       if (left <= Duration(0) || interrupted()) return;
-      loop->turn(cluster.console_link != nullptr ? std::min(left, poll_interval) : left);
+      const bool in_slices = cluster.console_link != nullptr || on_wait;
+      loop->turn(in_slices ? std::min(left, poll_interval) : left);
+      if (on_wait) on_wait();
     }
   }
 
@@ -260,7 +263,8 @@ Result<std::string> ToolClient::request(const std::string& verb, const std::stri
   if (!link.reply && link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   if (!link.reply) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("query '{1}' to the head at {0}: no answer within {2} s",
+                   fmt::format("query '{1}' to the head at {0}: no answer within {2} s; try again, "
+                               "or check its process and its log on that machine",
                                link.cluster.address, verb, timeout / 1s));
   }
   if (link.reply->ok) return link.reply->json;
@@ -274,6 +278,8 @@ Result<std::string> ToolClient::request(const std::string& verb, const std::stri
   if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   return request(verb, kind, argument, begun + timeout - monotonic_now());
 }
+
+void ToolClient::set_on_wait(std::function<void()> on_wait) { link_->on_wait = std::move(on_wait); }
 
 bool ToolClient::has_sent() const { return link_->last_request > 0; }
 

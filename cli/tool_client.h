@@ -33,6 +33,9 @@ class ToolClient {
   Result<std::string> request(const std::string& verb, const std::string& kind = {},
                               const std::string& argument = {}, Duration timeout = 10s);
 
+  // Called about ten times per second while a request waits; empty: not called.
+  void set_on_wait(std::function<void()> on_wait);
+
   // Reports whether a query was sent.
   bool has_sent() const;
 

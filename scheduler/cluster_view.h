@@ -151,6 +151,11 @@ class ClusterView {
   void remove_bundle(GroupId group, std::int32_t bundle);
   const GroupBundles* bundles_of(GroupId group) const { return groups_.find(group); }
   const BundleCapacity* capacity(GroupId group, std::int32_t bundle) const;
+  // The groups with bundles on the node, one entry per bundle; null without any.
+  const std::multiset<GroupId>* groups_on(NodeId node) const {
+    const auto at = groups_on_.find(node);
+    return at == groups_on_.end() ? nullptr : &at->second;
+  }
   // Groups in which capacity was freed, placed, or lost since the last call.
   bool has_freed_groups() const { return !freed_groups_.empty(); }
   std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }

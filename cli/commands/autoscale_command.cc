@@ -8,13 +8,14 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <thread>
+#include <utility>
 
 #include "base/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/head_query.h"
 #include "cli/output/output.h"
+#include "cli/output/progress.h"
 #include "deploy/fleet/autoscaler.h"
 #include "deploy/fleet/node_types.h"
 #include "deploy/fleet/provider_contract.h"
@@ -74,17 +75,22 @@ std::string types_text(const Json& document) {
 // Waits until the autoscaler has executed the order with this number. Later launches follow it.
 Result<void> await_order(HeadQuery& query, const CommandLine& line, std::uint64_t number) {
   const Time until = monotonic_now() + order_timeout;
+  WaitProgress progress(fmt::format("the autoscaler to {} type {}", line.kind, line.subject),
+                        line.progress, true);
   for (;;) {
     const auto document = query.request("fleet");
     if (!document) return document.error();
     if (document->value("orders_done", std::uint64_t{0}) >= number) return {};
     if (monotonic_now() >= until) {
       return failure(ErrorCode::timed_out,
-                     fmt::format("autoscaler {} {}: the autoscaler has not executed the order "
-                                 "within {} s; `mobula autoscaler status` shows its state",
+                     fmt::format("autoscaler {0} {1}: the autoscaler has not executed the order "
+                                 "within {2} s, and executes it when it answers again; if its "
+                                 "process or the head has ended, start it and repeat `mobula "
+                                 "autoscaler {0} {1}`",
                                  line.kind, line.subject, order_timeout / 1s));
     }
-    std::this_thread::sleep_for(order_interval);
+    progress.poll();
+    pause(order_interval);
   }
 }
 

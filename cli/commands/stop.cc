@@ -16,6 +16,7 @@
 #include "cli/commands/run_record.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/output/progress.h"
 #include "cli/tool_client.h"
 #include "protocol/process_identity.h"
 
@@ -40,6 +41,14 @@ class Ending {
     pollfd item{fd_.get(), POLLIN, 0};
     const auto ms = std::max<std::int64_t>(0, (span + 999'999ns) / 1ms);
     return ::poll(&item, 1, static_cast<int>(ms)) > 0;
+  }
+  bool wait(Duration span, WaitProgress& progress) const {
+    const Time until = monotonic_now() + span;
+    while (!wait(std::min<Duration>(until - monotonic_now(), 100ms))) {
+      if (monotonic_now() >= until) return false;
+      progress.poll();
+    }
+    return true;
   }
   // Signals through the descriptor, which cannot refer to another process that reuses the pid.
   void signal(int number) const {
@@ -69,10 +78,12 @@ bool end(const RunRecord& record, Duration grace) {
   const Ending process(record.pid);
   const Ending shim(record.shim);
   if (!record.alive()) return true;  // checked again: the descriptor refers to the recorded process
+  WaitProgress progress(
+      fmt::format("the {} (process {}) to exit", record.head ? "head" : "agent", record.pid));
   process.signal(SIGTERM);
-  if (!process.wait(grace)) process.signal(SIGINT);
-  if (!process.wait(after_interrupt)) process.signal(SIGKILL);  // the shim kills the rest
-  return process.wait(after_kill) && shim.wait(after_kill);
+  if (!process.wait(grace, progress)) process.signal(SIGINT);
+  if (!process.wait(after_interrupt, progress)) process.signal(SIGKILL);  // the shim kills the rest
+  return process.wait(after_kill, progress) && shim.wait(after_kill, progress);
 }
 
 // Removes the file and the socket directory of a killed agent.

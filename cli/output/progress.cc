@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "cli/output/log_lines.h"
 
@@ -15,6 +17,7 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr Duration redraw_each = 100ms;
+constexpr Duration short_wait = 2s;
 constexpr std::size_t bar_columns = 24;
 constexpr std::size_t narrow = 60;  // columns below which no bar is shown
 
@@ -98,6 +101,21 @@ void Progress::clear() {
   if (drawn_ == 0) return;
   write_to_terminal(plain_ ? "\r" + std::string(drawn_, ' ') + "\r" : "\r\033[K");
   drawn_ = 0;
+}
+
+WaitProgress::WaitProgress(std::string what, bool wanted, bool elsewhere)
+    : what_(std::move(what)),
+      begun_(monotonic_now()),
+      progress_(wanted),
+      prints_once_(wanted && elsewhere && !progress_.shown()) {}
+
+void WaitProgress::poll() {
+  const Duration waited = monotonic_now() - begun_;
+  if (waited < short_wait) return;
+  const std::string text = fmt::format("waiting for {} ({} s)", what_, waited / 1s);
+  progress_.show(text);
+  if (!std::exchange(prints_once_, false)) return;
+  std::fprintf(stderr, "%s\n", progress_line(text, text.size() + 80).c_str());
 }
 
 }  // namespace mobula::internal::cli

@@ -38,6 +38,22 @@ class Progress {
   Time drawn_at_{};
 };
 
+// Progress of a wait that is short as a rule: nothing for two seconds, then "mobula: waiting for
+// WHAT (12 s)". Elsewhere than on a terminal it is printed once, if `elsewhere` is set.
+class WaitProgress {
+ public:
+  explicit WaitProgress(std::string what, bool wanted = true, bool elsewhere = false);
+
+  // Call it several times per second during the wait.
+  void poll();
+
+ private:
+  const std::string what_;
+  const Time begun_;
+  Progress progress_;
+  bool prints_once_;
+};
+
 // Formats "mobula: the job's files [########............] 12.0 of 30.0 MiB" or, without a bar,
 // "mobula: 2 leases are left", with at most `columns` columns.
 std::string progress_line(const std::string& what, std::size_t columns);

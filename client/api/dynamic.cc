@@ -80,15 +80,15 @@ void check_callable(const char* operation, const Callable& callable) {
   internal::client::check_text("class_name", callable.class_name);
 }
 
-// Neutral calls have the one result of a C++ function.
 void check_program(const Callable& task, const Returns& returns) {
   if (task.program.empty()) return;
   internal::client::check_text("program", task.program);
-  if (returns.count == 1 && !returns.streaming) return;
+  if (!returns.streaming) return;
   throw InvalidRequestError("submit " + std::string(task.name) + " of program " +
-                            std::string(task.program) +
-                            ": functions of other programs have one result, and Returns has " +
-                            (returns.streaming ? "a stream" : std::to_string(returns.count)));
+                            std::string(task.program) + " from program " +
+                            internal::client::program_name() +
+                            ": Returns has a stream, and streams do not cross programs; return a "
+                            "list, or refs");
 }
 
 void refuse_program(const char* operation, const Callable& callable) {

@@ -9,6 +9,7 @@
 
 #include <mobula/errors.h>
 
+#include "client/api/untyped_payload.h"
 #include "protocol/codec/msgpack_stream.h"
 
 namespace mobula::dynamic {
@@ -24,8 +25,13 @@ constexpr int deepest = 256;
 // First bytes of floating-point values.
 constexpr unsigned float32 = 0xca, float64 = 0xcb;
 
+// First byte of an extension of four bytes.
+constexpr unsigned fixext4 = 0xd6;
+
 class NeutralWriter {
  public:
+  // The refs of the written values.
+  std::vector<AnyRef> take_refs() { return std::move(refs_); }
   void write(const NeutralValue& value, int depth = 0) {
     if (depth > deepest) fail("it nests deeper than 256 levels");
     std::visit([&](const auto& content) { put(content, depth); }, value.content());
@@ -63,6 +69,15 @@ class NeutralWriter {
     out_.array(value.size());
     for (const auto& each : value) write(each, depth + 1);
   }
+  void put(const Ref& value, int) {
+    if (value.get().empty()) return out_.nil();
+    std::array<std::byte, 2 + internal::client::neutral_ref_bytes> encoded{
+        std::byte{fixext4}, std::byte{internal::client::neutral_ref_type}};
+    for (std::size_t i = 2; i < encoded.size(); ++i)
+      encoded[i] = static_cast<std::byte>(refs_.size() >> (8 * (encoded.size() - 1 - i)));
+    out_.encoded(encoded);
+    refs_.push_back(value.get());
+  }
   void put(const Dictionary& value, int depth) {
     check_size(value.size());
     out_.map(value.size());
@@ -73,13 +88,15 @@ class NeutralWriter {
   }
 
   internal::Writer out_;
+  std::vector<AnyRef> refs_;
 };
 
 class NeutralReader {
  public:
   // Elements take memory that the bytes bound; the decoder's limits are for messages.
-  explicit NeutralReader(std::span<const std::byte> bytes)
+  NeutralReader(std::span<const std::byte> bytes, std::span<const AnyRef> refs)
       : bytes_(bytes),
+        refs_(refs),
         in_(bytes, {.max_bytes = bytes.size(),
                     .max_elements = bytes.size(),
                     .max_memory = std::numeric_limits<std::size_t>::max()}) {}
@@ -114,6 +131,7 @@ class NeutralReader {
     }
     if (between(0x90, 0x9f) || between(0xdc, 0xdd)) return list(in_.array(), depth);
     if (between(0x80, 0x8f) || between(0xde, 0xdf)) return dictionary(in_.map(), depth);
+    if (mark == fixext4) return ref(in_.skip());
     fail("msgpack type " + std::to_string(mark) + " is not neutral");
   }
   static double real(std::span<const std::byte> encoded) {
@@ -123,6 +141,16 @@ class NeutralReader {
       bits = bits << 8 | std::to_integer<unsigned>(each);
     return encoded.size() == 9 ? std::bit_cast<double>(bits)
                                : double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))};
+  }
+  NeutralValue ref(std::span<const std::byte> encoded) {
+    using internal::client::neutral_ref_type;
+    if (encoded.size() < 2 || encoded[1] != std::byte{neutral_ref_type})
+      fail("it has an extension of msgpack that is no ref");
+    std::size_t index = 0;
+    for (const std::byte each : encoded.subspan(2))
+      index = index << 8 | std::to_integer<std::size_t>(each);
+    if (index >= refs_.size()) fail("it names a ref that it does not have");
+    return refs_[index];
   }
   List list(std::size_t count, int depth) {
     List elements;
@@ -141,10 +169,18 @@ class NeutralReader {
   }
 
   std::span<const std::byte> bytes_;
+  std::span<const AnyRef> refs_;
   internal::Reader in_;
 };
 
 }  // namespace
+
+bool Ref::operator==(const Ref& other) const {
+  const auto id_of = [](const AnyRef& ref) {
+    return ref.empty() ? detail::RawId{} : ref.anchor()->ref().id;
+  };
+  return id_of(ref_) == id_of(other.ref_);
+}
 
 Payload neutral_payload(const NeutralValue& value) {
   NeutralWriter out;
@@ -153,12 +189,18 @@ Payload neutral_payload(const NeutralValue& value) {
   std::vector<std::byte> written = out.take();
   written.shrink_to_fit();
   const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(written));
-  return {neutral_format, {.body = *bytes, .owner = bytes}};
+  return {neutral_format, {.body = *bytes, .refs = out.take_refs(), .owner = bytes}};
 }
 
 NeutralValue neutral_value(const StoredPayload& stored) {
+  if (stored.format() == internal::client::typed_format) {
+    throw SerializationError(
+        "reading a value in format \"neutral/1\": it was written in format \"c++\"; pass its ref "
+        "to "
+        "a function of its program that returns it");
+  }
   const auto parts = stored.parts(neutral_format);
-  NeutralReader in(parts.body);
+  NeutralReader in(parts.body, parts.refs);
   NeutralValue value = in.read();
   in.require_end();
   return value;

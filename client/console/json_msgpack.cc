@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "client/console/neutral_refs.h"
 #include "mobula/detail/wire.h"
 
 namespace mobula::internal::runtime::console {
@@ -11,7 +12,7 @@ namespace {
 // Stops at excessive nesting, before the library's reader exhausts the stack.
 class DepthCheck final : public nlohmann::json_sax<Json> {
  public:
-  explicit DepthCheck(bool with_binary) : with_binary_(with_binary) {}
+  DepthCheck(bool with_binary, std::size_t refs) : with_binary_(with_binary), refs_(refs) {}
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -19,7 +20,11 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t) override { return true; }
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
-  bool binary(binary_t& bytes) override { return with_binary_ && !bytes.has_subtype(); }
+  bool binary(binary_t& bytes) override {
+    if (!bytes.has_subtype()) return with_binary_;
+    const auto ref = index_of_ref(Json(bytes));
+    return ref && *ref < refs_;
+  }
   bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
   bool key(string_t&) override { return true; }
   bool end_object() override { return --depth_ >= 0; }
@@ -31,21 +36,23 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
 
  private:
   bool with_binary_;
+  std::size_t refs_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-bool has_json(std::span<const std::byte> bytes, bool with_binary) {
+bool has_json(std::span<const std::byte> bytes, bool with_binary, std::size_t refs) {
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  DepthCheck check(with_binary);
+  DepthCheck check(with_binary, refs);
   return Json::sax_parse(first, first + bytes.size(), &check, Json::input_format_t::msgpack);
 }
 
-Result<Json> json_of_msgpack(std::span<const std::byte> bytes) {
-  if (!has_json(bytes, true)) {
+Result<Json> json_of_msgpack(std::span<const std::byte> bytes, std::size_t refs) {
+  if (!has_json(bytes, true, refs)) {
     return failure(ErrorCode::corrupt,
-                   "the bytes are no msgpack value with text keys of at most 512 levels");
+                   "the bytes are no msgpack value with text keys, refs that it has, and at most "
+                   "512 levels");
   }
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return Json::from_msgpack(first, first + bytes.size());

@@ -22,34 +22,10 @@ using detail::NumberKind;
 using detail::Shape;
 using detail::TypeDescription;
 
-constexpr std::size_t longest_shown = 60;  // length of JSON in a message
-
 // A mismatch at a position of the JSON. Thrown and caught in this file alone.
 struct Misfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
-// space for its full depth.
-Json outline(const Json& json, int levels = 6) {
-  if (json.is_binary()) return fmt::format("{} bytes", json.get_binary().size());
-  if (!json.is_structured()) return json;
-  if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
-  Json copy = json.is_array() ? Json::array() : Json::object();
-  for (auto at = json.begin(); at != json.end() && copy.size() < longest_shown; ++at) {
-    if (json.is_array())
-      copy.push_back(outline(*at, levels - 1));
-    else
-      copy[at.key()] = outline(at.value(), levels - 1);
-  }
-  return copy;
-}
-
-std::string shown(const Json& json) {
-  std::string text = json_text(outline(json));
-  if (text.size() > longest_shown) text = text.substr(0, longest_shown) + "…";
-  return text;
-}
 
 // Cache of the variant alternative chosen for each part of the JSON. Each part is tried once;
 // otherwise nested variants would take time exponential in their depth.
@@ -58,8 +34,9 @@ class Choices {
   // no alternative fits, or one is being tried
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  explicit Choices(JsonForm form) : form_(form) {}
+  Choices(JsonForm form, const NeutralRefs* refs) : form_(form), refs_(refs) {}
   bool is_neutral() const { return form_ == JsonForm::neutral; }
+  const NeutralRefs* refs() const { return refs_; }
 
   std::optional<std::size_t> find(const Json& json, const TypeDescription& type) const {
     const auto at = chosen_.find({&json, &type});
@@ -71,6 +48,7 @@ class Choices {
 
  private:
   JsonForm form_;
+  const NeutralRefs* refs_;
   std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
 };
 
@@ -222,7 +200,7 @@ void write_block(mobula::Writer& out, const Json& json, const TypeDescription& t
     align_block(out, element, text.size());
     return out.write_bytes(text.data(), text.size());
   }
-  if (json.is_binary() && has_bytes(element)) {
+  if (json.is_binary() && !index_of_ref(json) && has_bytes(element)) {
     const auto& bytes = json.get_binary();
     out.write_count(bytes.size());
     align_block(out, element, bytes.size());
@@ -301,6 +279,16 @@ void write_array(mobula::Writer& out, const Json& json, const TypeDescription& t
   write_elements(out, json, element, path, within_plain || type.is_plain);
 }
 
+void write_own(mobula::Writer& out, const Json& json, const TypeDescription& type,
+               const JsonPath& path) {
+  const NeutralRefs* const refs = path.choices().refs();
+  if (refs == nullptr || !is_object_ref(type)) throw Misfit(why_no_json(type, refs != nullptr));
+  const auto index = index_of_ref(json);
+  if (!index && !json.is_null()) path.refuse(json, "ref");
+  write_number(out, static_cast<std::uint8_t>(index ? 1 : 0));
+  if (index) out.write_ref(refs->at(*index).anchor()->ref());
+}
+
 // Types with MSGPACK_DEFINE are stored as msgpack, which maps to JSON: _MAP types are objects of
 // their named members, others arrays. Whether the content matches the type is checked by the
 // reader.
@@ -354,8 +342,8 @@ void write(mobula::Writer& out, const Json& json, const TypeDescription& type, c
       if (!type.is_msgpack) throw Misfit(why_no_json(type));
       write_msgpack(out, json);
       break;
-    case Shape::none:
-    case Shape::own: throw Misfit(why_no_json(type));
+    case Shape::own: write_own(out, json, type, path); break;
+    case Shape::none: throw Misfit(why_no_json(type));
   }
   out.leave();
 }
@@ -371,7 +359,8 @@ Number read_number(mobula::Reader& in) {
 struct ReadMode {
   bool plain = false;
   bool neutral = false;
-  ReadMode within(bool is_plain) const { return {is_plain, neutral}; }
+  NeutralRefs* refs = nullptr;
+  ReadMode within(bool is_plain) const { return {is_plain, neutral, refs}; }
 };
 
 Json floating_json(double number, ReadMode mode) {
@@ -469,6 +458,15 @@ bool read_flag(mobula::Reader& in) {
   return byte == 1;
 }
 
+Json read_own(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
+  if (mode.refs == nullptr || !is_object_ref(type))
+    throw Misfit(why_no_json(type, mode.refs != nullptr));
+  if (!read_flag(in)) return nullptr;
+  const auto id = in.read_ref(detail::RefKind::object);
+  mode.refs->emplace_back(detail::Anchor::retain({detail::RefKind::object, id}));
+  return json_of_ref(mode.refs->size() - 1);
+}
+
 Json read_msgpack(mobula::Reader& in, ReadMode mode) {
   const std::size_t count = in.read_count(1);
   in.align_to(count >= detail::block_alignment ? detail::block_alignment : 1);
@@ -527,16 +525,16 @@ Json read(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
     case Shape::custom:
       if (type.is_msgpack) return leave(read_msgpack(in, mode));
       break;
-    case Shape::none:
-    case Shape::own: break;
+    case Shape::own: return leave(read_own(in, type, mode));
+    case Shape::none: break;
   }
   throw Misfit(why_no_json(type));
 }
 
 class JsonValue final : public detail::Outgoing {
  public:
-  JsonValue(const Json& json, const TypeDescription& type, JsonForm form)
-      : Outgoing(type.fingerprint), json_(json), type_(type), choices_(form) {
+  JsonValue(const Json& json, const TypeDescription& type, JsonForm form, const NeutralRefs* refs)
+      : Outgoing(type.fingerprint), json_(json), type_(type), choices_(form, refs) {
     measure();
   }
 
@@ -552,24 +550,25 @@ class JsonValue final : public detail::Outgoing {
 }  // namespace
 
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
-                                                         const TypeDescription& type,
-                                                         JsonForm form) {
-  if (auto why = why_no_json(type); !why.empty())
+                                                         const TypeDescription& type, JsonForm form,
+                                                         const NeutralRefs* refs) {
+  if (auto why = why_no_json(type, refs != nullptr); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
-    return std::shared_ptr<const detail::Outgoing>(std::make_shared<JsonValue>(json, type, form));
+    return std::shared_ptr<const detail::Outgoing>(
+        std::make_shared<JsonValue>(json, type, form, refs));
   } catch (const std::exception& misfit) {
     return failure(ErrorCode::invalid_argument, misfit.what());
   }
 }
 
-Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type,
-                     JsonForm form) {
-  if (auto why = why_no_json(type); !why.empty())
+Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type, JsonForm form,
+                     NeutralRefs* refs) {
+  if (auto why = why_no_json(type, refs != nullptr); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
     mobula::Reader in = detail::open_value(stored, type.fingerprint, type.name);
-    Json json = read(in, type, {.neutral = form == JsonForm::neutral});
+    Json json = read(in, type, {.neutral = form == JsonForm::neutral, .refs = refs});
     detail::require_end(in);
     return json;
   } catch (const std::exception& bad) {

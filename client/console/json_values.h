@@ -2,10 +2,10 @@
 // Containers and tuples are arrays, maps with text keys objects, structs arrays of their members,
 // times seconds, empty values null. Types with MSGPACK_DEFINE_MAP are objects of their named
 // members, those with MSGPACK_DEFINE arrays.
-// The neutral form (<mobula/neutral.h>) differs: vectors of bytes are binary values, and numbers
-// that are not finite stay numbers.
+// The neutral form (<mobula/neutral.h>) differs: vectors of bytes are binary values, numbers that
+// are not finite stay numbers, and a ref is an index (neutral_refs.h).
 // Thread: any (pure functions).
-// Not: types with another custom serializer, refs, handles, and tensors.
+// Not: types with another custom serializer, handles, tensors, and refs in JSON text.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 #include <string>
 
 #include "base/result.h"
+#include "client/console/neutral_refs.h"
 #include "mobula/detail/describe.h"
 #include "mobula/detail/value.h"
 
 namespace mobula::internal::runtime::console {
 
-using Json = nlohmann::ordered_json;
-
 enum class JsonForm : std::uint8_t { text, neutral };
 
 // The value, ready to be passed to a call. invalid_argument names the path within `json` and what
-// belongs there. `json` and `type` are borrowed for as long as the value lives.
+// belongs there. `json`, `type`, and `refs` are borrowed for as long as the value lives.
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
                                                          const detail::TypeDescription& type,
-                                                         JsonForm form = JsonForm::text);
+                                                         JsonForm form = JsonForm::text,
+                                                         const NeutralRefs* refs = nullptr);
 
-// Errors: corrupt if the bytes are not of this type.
+// Appends the refs of the value to `refs`. Errors: corrupt if the bytes are not of this type.
 Result<Json> json_of(const detail::StoredValue& stored, const detail::TypeDescription& type,
-                     JsonForm form = JsonForm::text);
+                     JsonForm form = JsonForm::text, NeutralRefs* refs = nullptr);
 
 }  // namespace mobula::internal::runtime::console

@@ -6,6 +6,8 @@
 #include <set>
 #include <string_view>
 
+#include "base/json_writer.h"
+
 namespace mobula::internal::runtime::console {
 namespace {
 
@@ -20,23 +22,55 @@ std::string number_text(const TypeDescription& type) {
   return fmt::format("{}{}", kind, type.size_bytes * 8);
 }
 
+constexpr std::size_t longest_shown = 60;  // length of JSON in a message
+
+// Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
+// space for its full depth.
+Json outline(const Json& json, int levels = 6) {
+  if (index_of_ref(json)) return "a ref";
+  if (json.is_binary()) return fmt::format("{} bytes", json.get_binary().size());
+  if (!json.is_structured()) return json;
+  if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
+  Json copy = json.is_array() ? Json::array() : Json::object();
+  for (auto at = json.begin(); at != json.end() && copy.size() < longest_shown; ++at) {
+    if (json.is_array())
+      copy.push_back(outline(*at, levels - 1));
+    else
+      copy[at.key()] = outline(at.value(), levels - 1);
+  }
+  return copy;
+}
+
 bool has_struct(const TypeDescription& type, int depth = 0) {
   if (depth > 8 || type.shape == Shape::plain_struct || type.shape == Shape::members) return true;
   return std::ranges::any_of(parts_of(type),
                              [&](const auto* part) { return has_struct(*part, depth + 1); });
 }
 
+// "member 2: ", "element: ", or "alternative 1: ".
+std::string position_of(const TypeDescription& type, std::size_t part) {
+  switch (type.shape) {
+    case Shape::tuple:
+    case Shape::members:
+    case Shape::plain_struct: return fmt::format("member {}: ", part + 1);
+    case Shape::variant: return fmt::format("alternative {}: ", part + 1);
+    default: return "element: ";
+  }
+}
+
 // Types may contain themselves.
-std::string seek_no_json(const TypeDescription& type, std::set<std::string_view>& seen) {
-  if (!seen.insert(type.name).second) return {};
+std::string seek_no_json(const TypeDescription& type, bool refs, std::set<std::string_view>& seen) {
+  if (!seen.insert(type.name).second || (refs && is_object_ref(type))) return {};
   const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
   if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
-    return fmt::format("{} has no JSON form: it is {}", type.name,
-                       type.shape == Shape::custom ? "written by its own Serializer"
-                                                   : "a ref, a handle or a tensor");
+    const char* const kind = refs ? "a handle or a tensor" : "a ref, a handle or a tensor";
+    return fmt::format("{} has no {} form: it is {}", type.name, refs ? "neutral" : "JSON",
+                       type.shape == Shape::custom ? "written by its own Serializer" : kind);
   }
-  for (const auto* part : parts_of(type)) {
-    if (auto why = seek_no_json(*part, seen); !why.empty()) return why;
+  const Parts parts = parts_of(type);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (auto why = seek_no_json(*parts[i], refs, seen); !why.empty())
+      return position_of(type, i) + why;
   }
   return {};
 }
@@ -47,6 +81,12 @@ Parts parts_of(const TypeDescription& type) {
   Parts parts;
   type.add_parts(parts);
   return parts;
+}
+
+std::string shown(const Json& json) {
+  std::string text = json_text(outline(json));
+  if (text.size() > longest_shown) text = text.substr(0, longest_shown) + "…";
+  return text;
 }
 
 std::string joined(const Parts& parts) {
@@ -99,9 +139,9 @@ std::string type_text(const TypeDescription& type) {
   return std::string(type.name);
 }
 
-std::string why_no_json(const TypeDescription& type) {
+std::string why_no_json(const TypeDescription& type, bool refs) {
   std::set<std::string_view> seen;
-  return seek_no_json(type, seen);
+  return seek_no_json(type, refs, seen);
 }
 
 }  // namespace mobula::internal::runtime::console

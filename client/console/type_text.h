@@ -1,11 +1,12 @@
-// Texts about types of a program, by their descriptions alone: the notation that a console shows,
-// and the reason why values of a type have no JSON form.
+// Texts about types of a program, by their descriptions alone, and about JSON: the notation that a
+// console shows, and the reason why values of a type have no JSON form.
 // Thread: any (pure).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "client/console/neutral_refs.h"
 #include "mobula/detail/describe.h"
 
 namespace mobula::internal::runtime::console {
@@ -21,7 +22,11 @@ std::string type_text(const detail::TypeDescription& type);
 // The texts of the types, separated by commas.
 std::string joined(const Parts& parts);
 
-// Reason why values of the type have no JSON form; empty if they have one.
-std::string why_no_json(const detail::TypeDescription& type);
+// JSON cut to the length of a message.
+std::string shown(const Json& json);
+
+// Reason why values of the type have no JSON form, with the position of the part; empty if they
+// have one. With `refs`, refs have one: see neutral_refs.h.
+std::string why_no_json(const detail::TypeDescription& type, bool refs = false);
 
 }  // namespace mobula::internal::runtime::console

@@ -13,8 +13,11 @@
 #include "base/json_writer.h"
 #include "client/api/call_signature.h"
 #include "client/api/callback_thread.h"
+#include "client/api/untyped_payload.h"
 #include "client/console/json_msgpack.h"
 #include "client/console/json_values.h"
+#include "client/console/neutral_refs.h"
+#include "client/console/type_text.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
 #include "mobula/detail/deferred_results.h"
@@ -29,18 +32,24 @@ using detail::ErrorKind;
 using detail::TypeDescription;
 using runtime::console::Json;
 using runtime::console::JsonForm;
+using runtime::console::NeutralRefs;
 
 detail::Outcome fail(detail::ErrorKind kind, std::string text) {
   return {.error = client::make_error(kind, std::move(text))};
 }
 
-// A value that owns its bytes, which are aligned to 64 bytes. Aligned allocations would fragment the
-// heap.
-detail::StoredValue stored(const detail::Outgoing& value) {
+// A value that owns its bytes, which are aligned to 64 bytes, and counts `refs`. Aligned allocations
+// would fragment the heap.
+detail::StoredValue stored(const detail::Outgoing& value, NeutralRefs refs = {}) {
   constexpr std::size_t alignment = 64;
   std::size_t space = value.size_bytes() + alignment;
-  const std::shared_ptr<std::byte[]> memory(new std::byte[space]);
-  void* begin = memory.get();
+  struct Memory {
+    std::unique_ptr<std::byte[]> bytes;
+    NeutralRefs refs;
+  };
+  const auto memory = std::make_shared<const Memory>(
+      Memory{std::unique_ptr<std::byte[]>(new std::byte[space]), std::move(refs)});
+  void* begin = memory->bytes.get();
   const std::span<std::byte> bytes(
       static_cast<std::byte*>(std::align(alignment, value.size_bytes(), begin, space)),
       value.size_bytes());
@@ -48,31 +57,16 @@ detail::StoredValue stored(const detail::Outgoing& value) {
   if (!value.write(bytes)) return copy;
   copy.bytes = bytes;
   copy.owner = memory;
+  copy.contained = value.contained();
   return copy;
 }
 
-// Stores the converted value of a result.
-template <class Sink>
-detail::Done give(Sink& call, const Json& json, JsonForm form) {
-  if (form == JsonForm::text)
-    return call.accept(0, detail::OutgoingValue<std::string>(json_text(json)));
-  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
-  return call.accept(
-      0, dynamic::Payload(dynamic::neutral_format, {.body = std::as_bytes(std::span(bytes))}));
-}
-
-// The function of a result, and the form that the caller expects.
-struct ResultForm {
-  const Entry& entry;
-  JsonForm form;
-
-  detail::Answer<Json> convert(const detail::Outgoing& value) const {
-    auto json = runtime::console::json_of(stored(value), entry.description()->result(), form);
-    if (json) return std::move(*json);
-    return client::make_error(
-        detail::ErrorKind::serialization,
-        fmt::format("the result of {}: {}", declaration_of(entry), json.error().text));
-  }
+// A result, or an argument: JSON with its refs. A `typed` argument is the value of a ref, in bytes
+// of C++.
+struct Converted {
+  Json json{};
+  NeutralRefs refs{};
+  const detail::StoredValue* typed = nullptr;
 };
 
 // The programs of a neutral call, for messages. Both programs of other calls are the same.
@@ -85,6 +79,51 @@ struct Programs {
   }
 };
 
+// The function of a result, and the form that the caller expects.
+struct ResultForm {
+  const Entry& entry;
+  JsonForm form;
+  std::size_t count = 1;  // of results; other than 1: each is a part of the value
+  Programs programs{};    // names the caller, which the call keeps
+
+  const TypeDescription& type() const { return entry.description()->result(); }
+  detail::Answer<Converted> convert(const detail::Outgoing& value) const {
+    Converted converted;
+    auto json = runtime::console::json_of(stored(value), type(), form,
+                                          form == JsonForm::text ? nullptr : &converted.refs);
+    if (!json) return error(json.error().text);
+    converted.json = std::move(*json);
+    return converted;
+  }
+  detail::ErrorRecord error(const std::string& why) const {
+    std::string text = fmt::format("the result of {}: {}", declaration_of(entry), why);
+    if (!programs.caller.empty()) {
+      text += fmt::format("; program {}, called by program {}", client::program_name(),
+                          programs.caller);
+    }
+    return client::make_error(detail::ErrorKind::serialization, std::move(text));
+  }
+};
+
+detail::Done give_neutral(auto& call, std::size_t index, const Json& json, NeutralRefs refs) {
+  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
+  return call.accept(
+      index, dynamic::Payload(dynamic::neutral_format,
+                              {.body = std::as_bytes(std::span(bytes)), .refs = std::move(refs)}));
+}
+
+// Stores the converted value of a function as its results.
+detail::Done give(auto& call, Converted value, const ResultForm& form) {
+  if (form.form == JsonForm::text)
+    return call.accept(0, detail::OutgoingValue<std::string>(json_text(value.json)));
+  if (form.count == 1) return give_neutral(call, 0, value.json, std::move(value.refs));
+  for (std::size_t i = 0; i < form.count; ++i) {
+    auto refs = runtime::console::take_refs(value.json[i], value.refs);
+    if (auto failed = give_neutral(call, i, value.json[i], std::move(refs))) return failed;
+  }
+  return std::nullopt;
+}
+
 // Converts the result of a deferred call.
 class DeferredConversion final : public detail::DeferredResults {
  public:
@@ -92,8 +131,9 @@ class DeferredConversion final : public detail::DeferredResults {
       : call_(std::move(call)), result_(std::move(result)) {}
 
   detail::Done accept(std::size_t, const detail::Outgoing& value) override {
-    const auto json = result_.convert(value);
-    return json.ok() ? give(*call_, json.value(), result_.form) : detail::Done(json.error());
+    auto converted = result_.convert(value);
+    if (!converted.ok()) return converted.error();
+    return give(*call_, std::move(converted).take(), result_);
   }
   // The converted value may be larger.
   bool must_post(const detail::Outgoing&) const override { return detail::in_callback(); }
@@ -120,9 +160,9 @@ class ConvertedResult final : public detail::ResultSink {
       : result_(std::move(result)), call_(call) {}
 
   detail::Done accept(std::size_t, const detail::Outgoing& value) override {
-    auto json = result_.convert(value);
-    if (!json.ok()) return json.error();
-    json_ = std::move(json).take();
+    auto converted = result_.convert(value);
+    if (!converted.ok()) return converted.error();
+    value_ = std::move(converted).take();
     return std::nullopt;
   }
   std::shared_ptr<detail::DeferredResults> defer() override {
@@ -132,12 +172,13 @@ class ConvertedResult final : public detail::ResultSink {
     return std::make_shared<DeferredConversion>(std::move(call), result_);
   }
   bool deferred() const { return deferred_; }
-  const Json& json() const { return json_; }
+  // Stores the value that the function has returned.
+  detail::Done give() { return executor::give(call_, std::move(value_), result_); }
 
  private:
   const ResultForm result_;
   detail::ResultSink& call_;
-  Json json_;
+  Converted value_;
   bool deferred_ = false;
 };
 
@@ -182,35 +223,57 @@ std::string nearest_hint(const Entries& entries, const std::string& name) {
   return best.empty() ? std::string() : fmt::format("; did you mean {}?", best);
 }
 
+// The argument as a value of the parameter's type, or the reason why it cannot be.
+Result<detail::StoredValue> argument_of(const Converted& argument, const TypeDescription& parameter,
+                                        JsonForm form) {
+  if (argument.typed != nullptr) {
+    if (detail::has_fingerprint(*argument.typed, parameter.fingerprint)) return *argument.typed;
+    return failure(ErrorCode::invalid_argument,
+                   "the value of its ref was written by C++ as another type");
+  }
+  const bool neutral = form == JsonForm::neutral;
+  const auto value = runtime::console::value_of(argument.json, parameter, form,
+                                                neutral ? &argument.refs : nullptr);
+  if (!value) return value.error();
+  return stored(**value, argument.refs);
+}
+
 // The call with typed arguments and a converted result.
-detail::Outcome run_converted(const Entry& entry, const std::vector<Json>& arguments, JsonForm form,
-                              const detail::Invocation& call, Programs programs) {
+detail::Outcome run_converted(const std::vector<Converted>& arguments, const ResultForm& form,
+                              const detail::Invocation& call) {
+  const Entry& entry = form.entry;
   const ErrorKind mismatch =
-      form == JsonForm::text ? ErrorKind::invalid_request : ErrorKind::serialization;
+      form.form == JsonForm::text ? ErrorKind::invalid_request : ErrorKind::serialization;
   std::vector<const TypeDescription*> parameters;
   entry.description()->add_parameters(parameters);
   if (arguments.size() != parameters.size()) {
     return fail(mismatch,
                 fmt::format("{} takes {} arguments, and {} are given{}", declaration_of(entry),
-                            parameters.size(), arguments.size(), programs.way()));
+                            parameters.size(), arguments.size(), form.programs.way()));
   }
   std::vector<detail::StoredValue> values;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto value = runtime::console::value_of(arguments[i], *parameters[i], form);
+    auto value = argument_of(arguments[i], *parameters[i], form.form);
     if (!value) {
       return fail(mismatch, fmt::format("argument {} of {}{}: {}", i + 1, declaration_of(entry),
-                                        programs.way(), value.error().text));
+                                        form.programs.way(), value.error().text));
     }
-    values.push_back(stored(**value));
+    values.push_back(std::move(*value));
   }
-  ConvertedResult result({entry, form}, *call.results);
+  ConvertedResult result(form, *call.results);
   detail::Invocation typed = call;
   typed.arguments = values;
   typed.results = &result;
   detail::Outcome outcome = entry.invoke(typed);
   if (outcome.error || outcome.exit_actor || result.deferred()) return outcome;
-  if (auto failed = give(*call.results, result.json(), form)) outcome.error = std::move(failed);
+  if (auto failed = result.give()) outcome.error = std::move(failed);
   return outcome;
+}
+
+// The number of results of a call that may ask for each part of the value: of a tuple or an array.
+std::size_t parts_of_result(const TypeDescription& type) {
+  if (type.shape == detail::Shape::tuple) return runtime::console::parts_of(type).size();
+  return type.shape == detail::Shape::array ? type.count : 1;
 }
 
 // The key under which the registry finds the callee of a neutral call again.
@@ -231,6 +294,14 @@ Callee find_neutral(const std::string& name, const void* class_tag) {
   const Entries all = candidates(class_tag);
   const Entries found = named(all, name);
   if (found.size() == 1) {
+    // Before the call, which could not give its result.
+    const auto why = runtime::console::why_no_json(found.front()->description()->result(), true);
+    if (!why.empty()) {
+      return {nullptr, client::make_error(ErrorKind::serialization,
+                                          fmt::format("the result of {} of program {}: {}",
+                                                      declaration_of(*found.front()),
+                                                      client::program_name(), why))};
+    }
     registry.add_key(key, *found.front());
     return {found.front(), {}};
   }
@@ -244,25 +315,39 @@ Callee find_neutral(const std::string& name, const void* class_tag) {
   return {nullptr, client::make_error(kind, text)};
 }
 
-// The arguments of a neutral call, or its error.
-detail::Answer<std::vector<Json>> neutral_arguments(const std::string& function,
-                                                    std::span<const detail::StoredValue> given) {
-  std::vector<Json> arguments;
+// The arguments of a neutral call, or its error. Values of refs may be typed.
+detail::Answer<std::vector<Converted>> neutral_arguments(
+    const ResultForm& form, std::span<const detail::StoredValue> given) {
+  std::vector<Converted> arguments;
   try {
     for (const detail::StoredValue& each : given) {
       const dynamic::StoredPayload payload(std::make_shared<const detail::StoredValue>(each));
-      const auto parts = payload.parts(dynamic::neutral_format);
-      auto json = runtime::console::json_of_msgpack(parts.body);
+      if (payload.format() == client::typed_format) {
+        arguments.push_back({.typed = &each});
+        continue;
+      }
+      auto parts = payload.parts(dynamic::neutral_format);
+      auto json = runtime::console::json_of_msgpack(parts.body, parts.refs.size());
       if (!json) throw SerializationError(json.error().text);
-      arguments.push_back(std::move(*json));
+      arguments.push_back({std::move(*json), std::move(parts.refs)});
     }
   } catch (const SerializationError& error) {
     return client::make_error(
         ErrorKind::serialization,
-        fmt::format("argument {} of {} of program {}: {}", arguments.size() + 1, function,
-                    client::program_name(), error.what()));
+        fmt::format("argument {} of {}{}: {}", arguments.size() + 1, declaration_of(form.entry),
+                    form.programs.way(), error.what()));
   }
   return arguments;
+}
+
+// Why the callee cannot have these results; empty if it can.
+std::string why_no_results(const Entry& callee, const CallForm& form) {
+  if (form.stream.window != 0)
+    return "a stream, and streams do not cross programs; return a list, or refs";
+  const std::size_t parts = parts_of_result(callee.description()->result());
+  if (form.num_returns <= 1 || form.num_returns == parts) return {};
+  return fmt::format("{} results, and it has {}", form.num_returns,
+                     parts == 1 ? "1" : fmt::format("1 or {}", parts));
 }
 
 }  // namespace
@@ -290,8 +375,9 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
     return fail(ErrorKind::invalid_request, fmt::format("{} takes a JSON array of its arguments",
                                                         declaration_of(*found.front())));
   }
-  const std::vector<Json> values(arguments.begin(), arguments.end());
-  return run_converted(*found.front(), values, JsonForm::text, call, {});
+  std::vector<Converted> values;
+  for (const Json& each : arguments) values.push_back({.json = each});
+  return run_converted(values, {*found.front(), JsonForm::text}, call);
 }
 
 bool has_function(const CallForm& form) {
@@ -302,24 +388,23 @@ detail::Outcome run_neutral_call(const CallForm& form, const client::UntypedCall
                                  const void* class_tag, const detail::Invocation& call) {
   const Callee callee = find_neutral(form.method, class_tag);
   detail::Outcome outcome;
+  outcome.no_retry = true;
   if (callee.entry == nullptr) {
     outcome.error = callee.error;
     outcome.error->message += fmt::format("; the caller is program {}", caller.program);
-  } else if (form.num_returns != 1 || form.stream.window != 0) {
-    outcome =
-        fail(ErrorKind::invalid_request,
-             fmt::format("{} has one result, and program {} expects {}",
-                         declaration_of(*callee.entry), caller.program,
-                         form.stream.window != 0 ? "a stream" : std::to_string(form.num_returns)));
-  } else {
-    auto arguments = neutral_arguments(form.method, call.arguments);
-    if (arguments.ok()) {
-      return run_converted(*callee.entry, arguments.value(), JsonForm::neutral, call,
-                           {caller.program});
-    }
-    outcome.error = arguments.error();
+    return outcome;
   }
-  outcome.no_retry = true;
+  const ResultForm result{*callee.entry, JsonForm::neutral, form.num_returns, {caller.program}};
+  if (auto why = why_no_results(*callee.entry, form); !why.empty()) {
+    outcome.error =
+        client::make_error(ErrorKind::invalid_request,
+                           fmt::format("the call of {}{} expects {}", declaration_of(*callee.entry),
+                                       result.programs.way(), why));
+    return outcome;
+  }
+  auto arguments = neutral_arguments(result, call.arguments);
+  if (arguments.ok()) return run_converted(arguments.value(), result, call);
+  outcome.error = arguments.error();
   return outcome;
 }
 

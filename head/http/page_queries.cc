@@ -63,7 +63,13 @@ std::optional<PageQuery> events_query(const HttpParameters& parameters) {
   return query_of("list", "events", json_text(filters));
 }
 
-// Without a limit, the page is a list with filters.
+// Without a limit, the page is a list with filters; so are the following ones.
+std::optional<PageQuery> transfers_query(const HttpParameters& parameters) {
+  const auto limit = number_of(parameters, "limit");
+  if (!limit || parameters.size() > 1) return std::nullopt;
+  return query_of("list", "transfers", json_text(Json{{"limit", std::to_string(*limit)}}));
+}
+
 std::optional<PageQuery> part_query(const std::string& kind, const HttpParameters& parameters) {
   const auto limit = number_of(parameters, "limit");
   if (!limit) return std::nullopt;
@@ -81,7 +87,10 @@ std::string text_of(const Payload& bytes) {
 std::optional<PageQuery> page_query(const std::string& kind, const HttpParameters& parameters) {
   if (kind == "changes") return changes_query(parameters);
   if (kind == "usage") return query_of("usage", text_of(parameters, "part"));
-  if (kind == "nodes" || kind == "actors") return part_query(kind, parameters);
+  if (kind == "status" || kind == "nodes" || kind == "gpus" || kind == "jobs" || kind == "actors" ||
+      kind == "placement-groups")
+    return part_query(kind, parameters);
+  if (kind == "transfers") return transfers_query(parameters);
   if (kind == "history") return query_of("history", text_of(parameters, "range"));
   if (kind == "timeline") return query_of("timeline");
   if (kind == "logs") return query_of("logs", "", text_of(parameters, "of"));

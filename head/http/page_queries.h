@@ -28,7 +28,10 @@ struct PageQuery {
 
 //   changes[?since=NUMBER&epoch=EPOCH]     {epoch, number}, at once or when they differ.
 //   usage[?part=nodes|gpus]                as `mobula top -o json`, or the part of a view
-//   nodes?limit=N, actors?limit=N[&find=TEXT]   the first rows, and the number of all.
+//   KIND?limit=N[&find=TEXT]   the first rows of nodes, jobs, actors, or placement-groups.
+//   gpus?limit=N[&find=TEXT]   GPUs of the first nodes, with their largest holders.
+//   status?limit=N[&find=TEXT]   the status, with the first shapes of waiting requests.
+//   transfers?limit=N   the latest transfers.
 //   timeline                               calls and transfers of the last minute
 //   logs[?of=SUBJECT]                      names of logs
 //   log?node_id=ID&log=NAME[&from=POSITION]   a chunk of a log; without node_id: of the head

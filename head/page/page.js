@@ -119,24 +119,20 @@ const in_path = (word) => encodeURIComponent(String(word).replace(/\p{Surrogate}
 const with_query = (path, values) => `${path}?${new URLSearchParams(values)}`;
 
 // Documents that views show. `period` in seconds is for those that the head's number of changes does
-// not cover, because it collects them from other processes; the others are fetched after a change.
+// not cover, because they come from other processes; the others are fetched after a change.
 // Sources with a `limit` are lists of which the head sends the first rows alone, and `find` is their
 // filter: a large cluster has 1,000 nodes and 10,000 actors.
 const sources = {
-  status: { path: "status" },
-  nodes: { path: "nodes" },
-  node_rows: { path: "nodes", limit: 50 },
-  leases: { path: "leases" },
-  jobs: { path: "jobs" },
-  submissions: { path: "submissions" },
+  status: { path: "status", limit: 200 },
+  nodes: { path: "nodes", limit: 50, period: 2 },
+  gpus: { path: "gpus", limit: 64, period: 2 },
+  jobs: { path: "jobs", limit: 200 },
   actors: { path: "actors", limit: 200 },
-  groups: { path: "placement-groups" },
+  groups: { path: "placement-groups", limit: 200 },
   events: { path: "events?limit=500&severity=INFO" },
   attention: { path: "events?limit=7&severity=WARNING" },
-  usage: { path: "usage?part=nodes", period: 2 },
-  gpu_use: { path: "usage?part=gpus", period: 2 },
   counts: { path: "task-counts", period: 2 },
-  transfers: { path: "transfers", period: 2 },
+  transfers: { path: "transfers?limit=300", period: 2 },
   timeline: { path: "timeline", period: 2 },
   logs: { path: "logs", period: 5 },
   experiments: { path: "experiments", period: 2 },
@@ -209,16 +205,13 @@ async function load_histories() {
   }
 }
 
-let cpu_before = {}; // by node: the previous usage
-const cpu_now = {}; // by node: busy fraction
-
 function record(name, json) {
   if (name === "status") {
     note("nodes", total(json.nodes));
     note("jobs", (json.jobs.RUNNING ?? 0) + (json.jobs.PENDING ?? 0));
     note("actors", json.actors.ALIVE ?? 0);
     note("leases", json.leases);
-    note("waiting", sum((json.waiting ?? []).map((each) => each.count)));
+    note("waiting", json.waiting_total.requests);
     for (const [resource, use] of Object.entries(json.resources)) {
       note(`booked ${resource}`, use.total - use.available);
     }
@@ -228,17 +221,10 @@ function record(name, json) {
     for (const each of json.counts) states[each.state] = (states[each.state] ?? 0) + each.count;
     note("running", (states.RUNNING ?? 0) + (states.SUBMITTED_TO_WORKER ?? 0));
     note("failed", states.FAILED ?? 0);
-  } else if (name === "usage") {
-    for (const node of json.nodes) {
-      const before = cpu_before[node.node_id];
-      if (before && node.at_s > before.at_s) {
-        cpu_now[node.node_id] = (node.cpu_s - before.cpu_s) / (node.at_s - before.at_s) / Math.max(1, node.cpus);
-      }
-    }
-    cpu_before = Object.fromEntries(json.nodes.map((node) => [node.node_id, node]));
-    if (Object.keys(cpu_now).length) note("cpu", sum(json.nodes.map((node) => (cpu_now[node.node_id] ?? 0) * node.cpus)));
-    note("memory", sum(json.nodes.map((node) => node.memory_used_bytes)));
-    note("gpu memory", sum(json.nodes.map((node) => node.gpu_used_bytes)));
+  } else if (name === "nodes" && json.use.nodes > 0) {
+    if (json.use.busy_cpus !== null) note("cpu", json.use.busy_cpus);
+    note("memory", json.use.memory_used_bytes);
+    note("gpu memory", json.use.gpu_used_bytes);
   }
 }
 
@@ -532,7 +518,8 @@ function list_view(name, title, source, make) {
         search: table, tools: make.tools?.(),
         note: () => (make.note ? make.note(documents[source]) : `${count(documents[source].total ?? documents[source].items.length)} in all`),
         nodes: [el("section", { class: "panel" }, table.node)],
-        update: () => table.update(make.rows ? make.rows(documents[source]) : documents[source].items, table.source && documents[source]),
+        update: () => table.update(make.rows ? make.rows(documents[source]) : documents[source].items,
+          make.part ? make.part(documents[source]) : table.source && documents[source]),
       };
     },
   };
@@ -571,7 +558,7 @@ const states_text = (counts, without) => Object.entries(counts ?? {}).filter(([s
 
 views.overview = {
   title: "Overview",
-  sources: ["status", "usage", "counts", "node_rows", "attention"],
+  sources: ["status", "counts", "nodes", "attention"],
   first: ["status"],
   make: () => {
     const cards = {
@@ -580,9 +567,9 @@ views.overview = {
       actors: card("Actors", "#/actors", "actors"),
       tasks: card("Running tasks", "#/tasks", "running"),
       queue: card("Waiting", "#/queue", "waiting"),
-      cpu: card("CPU in use", "#/overview", "cpu", () => sum(documents.usage?.nodes.map((node) => node.cpus) ?? [])),
+      cpu: card("CPU in use", "#/overview", "cpu", () => documents.nodes?.use.cpus),
       gpu: card("GPU booked", "#/gpus", "booked GPU", () => documents.status.resources.GPU?.total),
-      memory: card("Memory in use", "#/overview", "memory", () => sum(documents.usage?.nodes.map((node) => node.memory_bytes) ?? [])),
+      memory: card("Memory in use", "#/overview", "memory", () => documents.nodes?.use.memory_bytes),
     };
     const resources = el("div", { class: "body" });
     const attention = new Table({
@@ -595,11 +582,11 @@ views.overview = {
       open: (row) => open_item(row.kind, row),
     });
     const nodes = new Table({
-      key: (row) => row.node_id, empty: "No node has joined", order: failures_first, source: "node_rows",
+      key: (row) => row.node_id, empty: "No node has joined", order: failures_first, source: "nodes",
       columns: [
         { name: "Node", get: (row) => row.host || row.address, cell: (row) => el("span", {}, row.host || row.address, " ", el("span", { class: "hint mono", text: brief(row.node_id) })) },
         state_column(),
-        { name: "CPU", get: (row) => cpu_now[row.node_id] ?? 0, cell: (row) => bar([[cpu_now[row.node_id] ?? 0]], percent(cpu_now[row.node_id])) },
+        { name: "CPU", get: (row) => busy_part(row.use), cell: (row) => bar([[busy_part(row.use)]], percent(busy_part(row.use))) },
         { name: "Memory", get: (row) => row.use?.memory_used_bytes ?? 0, mark: (row) => `${row.use?.memory_used_bytes} ${row.use?.memory_bytes}`,
           cell: (row) => row.use && bar([[row.use.memory_used_bytes / row.use.memory_bytes, row.use.memory_used_bytes > 0.9 * row.use.memory_bytes ? "bad" : ""]], `${bytes(row.use.memory_used_bytes)} / ${bytes(row.use.memory_bytes)}`) },
         { name: "Object store", get: (row) => row.use?.store_used_bytes ?? 0, mark: (row) => `${row.use?.store_used_bytes} ${row.use?.store_spilled_bytes}`,
@@ -620,96 +607,72 @@ views.overview = {
       ],
       update: () => {
         const { status, counts } = documents;
-        const usage = documents.usage ?? { nodes: [] };
+        const part = documents.nodes;
+        const use = part?.use.nodes > 0 ? part.use : null; // the sums of all nodes
         const tasks = {};
         for (const each of counts?.counts ?? []) tasks[each.state] = (tasks[each.state] ?? 0) + each.count;
-        const cpus = sum(usage.nodes.map((node) => node.cpus));
-        const busy = sum(usage.nodes.map((node) => (cpu_now[node.node_id] ?? 0) * node.cpus));
         const gpu = status.resources.GPU ?? { total: 0, available: 0 };
-        const shapes = status.waiting ?? [];
+        const waiting = status.waiting_total;
         const dead = (set) => (set.DEAD || set.FAILED ? `${count((set.DEAD ?? 0) + (set.FAILED ?? 0))} ${set.DEAD ? "dead" : "failed"}` : "");
         cards.nodes.set(count(total(status.nodes) - (status.nodes.DEAD ?? 0)), "", states_text(status.nodes, ["DEAD"]), dead(status.nodes));
         cards.jobs.set(count(status.jobs.RUNNING ?? 0), "running", states_text(status.jobs, ["RUNNING", "FAILED"]), dead(status.jobs));
         cards.actors.set(count(status.actors.ALIVE ?? 0), "alive", states_text(status.actors, ["ALIVE", "DEAD"]), dead(status.actors));
         if (counts) cards.tasks.set(count((tasks.RUNNING ?? 0) + (tasks.SUBMITTED_TO_WORKER ?? 0)), "", `${count(tasks.FINISHED ?? 0)} finished`, tasks.FAILED ? `${count(tasks.FAILED)} failed` : "");
-        const never = sum(shapes.filter((each) => each.reason === "(Infeasible)").map((each) => each.count));
-        cards.queue.set(count(sum(shapes.map((each) => each.count))), "requests", `${count(shapes.length)} shapes`, never ? `${count(never)} infeasible` : "");
-        cards.cpu.set(Object.keys(cpu_now).length ? busy.toFixed(1) : "–", documents.usage ? `of ${count(cpus)} cores` : "", `${count(status.leases)} slots leased`);
-        cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, !gpu.total ? "no GPUs" : !documents.usage ? "" : `${bytes(sum(usage.nodes.map((node) => node.gpu_used_bytes)))} memory in use`);
-        if (documents.usage) cards.memory.set(bytes(sum(usage.nodes.map((node) => node.memory_used_bytes))), `of ${bytes(sum(usage.nodes.map((node) => node.memory_bytes)))}`, `store ${bytes(sum(usage.nodes.map((node) => node.store_used_bytes)))}`);
+        cards.queue.set(count(waiting.requests), "requests", `${count(waiting.shapes)} shapes`, waiting.infeasible ? `${count(waiting.infeasible)} infeasible` : "");
+        cards.cpu.set(use && use.busy_cpus !== null ? use.busy_cpus.toFixed(1) : "–", use ? `of ${count(use.cpus)} cores` : "", `${count(status.leases)} slots leased`);
+        cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, !gpu.total ? "no GPUs" : use ? `${bytes(use.gpu_used_bytes)} memory in use` : "");
+        if (use) cards.memory.set(bytes(use.memory_used_bytes), `of ${bytes(use.memory_bytes)}`, `store ${bytes(use.store_used_bytes)}`);
         resources.replaceChildren(...Object.entries(status.resources).filter(([name]) => !name.startsWith("node:")).map(([name, use]) =>
           el("div", { class: "resource" }, el("span", { class: "name", text: name, title: name }),
             bar([[(use.total - use.available) / use.total]], `${amount(name, use.total - use.available)} / ${amount(name, use.total)}`))));
         if (documents.attention) attention.update(documents.attention.items.slice().reverse());
-        const uses = Object.fromEntries(usage.nodes.map((node) => [node.node_id, node]));
-        const part = documents.node_rows;
-        if (part) nodes.update(part.items.map((node) => ({ ...node, use: uses[node.node_id] })), part);
+        if (part) nodes.update(part.items, part);
       },
     };
   },
 };
+
+// The used part of the processors of a node, 0 while it is unknown.
+const busy_part = (use) => (use?.busy_cpus ?? 0) / Math.max(1, use?.cpus ?? 1);
 
 const booked_text = (resources) => Object.entries(resources ?? {}).filter(([name, use]) => use.total > use.available && !/memory/.test(name))
   .map(([name, use]) => `${name} ${count(use.total - use.available)}/${count(use.total)}`).join(", ");
 
 // ---- GPU map
 
-// By node and device: booked share and memory, reserved share of groups, and their holders.
-function gpu_holders() {
-  const holders = {};
-  const at = (node, index) => (holders[`${node}/${index}`] ??= { booked: 0, memory: 0, reserved: 0, over: "", list: [] });
-  for (const lease of documents.leases.items) {
-    for (const device of lease.devices?.GPU ?? []) {
-      const holder = at(lease.node_id, device.index);
-      holder.booked += device.amount;
-      holder.memory += device.memory_bytes ?? 0;
-      if (lease.over_share) holder.over = String(lease.over_share);
-      holder.list.push({ lease, device });
-    }
-  }
-  for (const group of documents.groups.items) {
-    for (const bundle of group.bundles) {
-      const indices = bundle.instances?.GPU ?? [];
-      for (const index of indices) {
-        const holder = at(bundle.node_id, index);
-        holder.reserved += Math.min(1, (bundle.resources.GPU ?? indices.length) / indices.length);
-        holder.list.push({ group, bundle });
-      }
-    }
-  }
-  return holders;
-}
-
-function open_gpu(node, index, device, holder, used) {
-  const rows = (holder?.list ?? []).map(({ lease, device: share, group, bundle }) => el("tr", {},
-    el("td", { text: group ? `group ${group.name || brief(group.placement_group_id)}` : lease.actor_id ? `actor ${brief(lease.actor_id)}` : `slot ${brief(lease.slot_id)}` }),
-    el("td", { text: group ? `bundle ${bundle.index}` : `${count(share.amount)}${share.memory_bytes ? `, ${bytes(share.memory_bytes)}` : ""}` }),
-    el("td", {}, badge(group ? group.state : lease.over_share ? "OVER SHARE" : lease.state, !group && lease.over_share ? "bad" : undefined)),
-    el("td", { class: "mono", text: `job ${brief((group ?? lease).job_id)}` })));
+// The largest holders of a GPU, whose device states the number of all.
+function open_gpu(node, index) {
+  const device = node.devices[index];
+  const { holders, holder_count, ...known } = device;
+  const rows = holders.map((each) => el("tr", {},
+    el("td", { text: each.placement_group_id ? `group ${each.name || brief(each.placement_group_id)}` : each.actor_id ? `actor ${brief(each.actor_id)}` : `slot ${brief(each.slot_id)}` }),
+    el("td", { text: `${each.placement_group_id ? `bundle ${each.bundle}: ` : ""}${count(each.amount)}${each.memory_bytes ? `, ${bytes(each.memory_bytes)}` : ""}` }),
+    el("td", {}, badge(each.state ?? "", each.state === "OVER SHARE" ? "bad" : undefined)),
+    el("td", { class: "mono", text: `job ${brief(each.job_id)}` })));
+  const more = holder_count - holders.length;
   open_drawer(`GPU ${index} of ${node.host}`,
-    holder?.over ? el("div", { class: "why", text: holder.over }) : null,
+    device.over_share ? el("div", { class: "why", text: device.over_share }) : null,
     el("h2", { text: "Holders" }),
     rows.length ? el("table", { "data-testid": "holders" }, el("tbody", {}, rows)) : el("p", { class: "hint", "data-testid": "holders", text: "Nothing is booked on this device." }),
-    el("h2", { text: "Device" }), facts({ ...device, used_bytes: used, node_id: node.node_id }));
+    more > 0 ? el("p", { class: "hint", text: `and ${count(more)} more with smaller shares` }) : null,
+    el("h2", { text: "Device" }), facts({ ...known, node_id: node.node_id }));
 }
-
-const gpu_nodes = 64; // shown at first
 
 views.gpus = {
   title: "GPU map",
-  sources: ["nodes", "leases", "groups", "gpu_use"],
+  sources: ["gpus"],
   make: () => {
     const map = el("div");
     const more = el("p", { class: "hint" });
     const sections = new Map(); // by node: {mark, element}, made again only after a change
-    let limit = gpu_nodes;
-    const search = { filter: "", set_filter: (text) => { search.filter = text; draw(); } };
+    // The head applies the filter, and sends the first nodes.
+    const want = (part) => {
+      Object.assign(sources.gpus, part, { next: 0, seen: "" });
+      kick();
+    };
     return {
-      search,
-      note: () => {
-        const all = documents.nodes.items.flatMap((node) => node.devices?.GPU ?? []);
-        return `${count(all.length)} GPUs`;
-      },
+      search: { set_filter: (text) => want({ find: text }) },
+      note: () => `${count(documents.gpus.gpus)} GPUs`,
       nodes: [
         el("p", { class: "legend" },
           el("span", {}, swatch("booked"), "booked share"), el("span", {}, swatch("reserved"), "reserved by a placement group"),
@@ -717,27 +680,25 @@ views.gpus = {
         map, more,
       ],
       update: () => {
-        const holders = gpu_holders();
-        const uses = Object.fromEntries(documents.gpu_use.nodes.map((node) => [node.node_id, node.gpus]));
-        const wanted = search.filter.toLowerCase();
-        const nodes = documents.nodes.items.filter((node) => node.devices?.GPU?.length && node.state !== "DEAD" &&
-          `${node.host} ${node.node_id} ${node.devices.GPU[0].types ?? ""}`.toLowerCase().includes(wanted));
+        const { items, matching } = documents.gpus;
         const focused = document.activeElement?.dataset?.gpu;
-        const elements = nodes.slice(0, limit).map((node) => {
-          const tiles = node.devices.GPU.map((device, index) => [device, holders[`${node.node_id}/${index}`], uses[node.node_id]?.find((each) => each.index === index)?.used_bytes]);
-          const mark = JSON.stringify([node.state, tiles]);
+        const elements = items.map((node) => {
+          const mark = JSON.stringify(node);
           const known = sections.get(node.node_id);
           if (known?.mark === mark) return known.element;
           const element = el("section", { class: "node" },
-            el("h2", {}, node.host || node.address, el("span", { text: `${node.devices.GPU.length} × ${node.devices.GPU[0].types?.[0] ?? "GPU"}` }), " ", node.state === "ALIVE" ? "" : badge(node.state)),
-            el("div", { class: "gpus" }, tiles.map(([device, holder, used], index) => gpu_tile(node, index, device, holder, used))));
+            el("h2", {}, node.host || node.address, el("span", { text: `${node.devices.length} × ${node.devices[0].types?.[0] ?? "GPU"}` }), " ", node.state === "ALIVE" ? "" : badge(node.state)),
+            el("div", { class: "gpus" }, node.devices.map((device, index) => gpu_tile(node, index))));
           sections.set(node.node_id, { mark, element });
           return element;
         });
         const current = [...map.children];
         if (elements.length !== current.length || elements.some((each, i) => each !== current[i])) map.replaceChildren(...elements);
-        more.replaceChildren(...(nodes.length > limit ? [`${count(nodes.length - limit)} more nodes. `, el("button", { type: "button", text: "Show more", click: () => { limit *= 4; draw(); } })] : []));
-        if (nodes.length === 0) map.append(el("section", { class: "panel" }, el("div", { class: "empty", "data-testid": "empty", text: "No node of this cluster has GPUs" })));
+        const left_out = matching - items.length;
+        const at_most = sources.gpus.limit >= max_part_rows;
+        more.replaceChildren(...(left_out <= 0 ? [] : [`${count(left_out)} more nodes. `, at_most ? "Filter the map to find them."
+          : el("button", { type: "button", text: "Show more", click: () => want({ limit: Math.min(max_part_rows, 4 * sources.gpus.limit) }) })]));
+        if (items.length === 0) map.append(el("section", { class: "panel" }, el("div", { class: "empty", "data-testid": "empty", text: documents.gpus.total ? "No node matches" : "No node of this cluster has GPUs" })));
         if (focused) map.querySelector(`[data-gpu="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
       },
     };
@@ -752,8 +713,10 @@ function swatch(kind) {
   return node;
 }
 
-function gpu_tile(node, index, device, holder, used) {
-  const share = Math.min(1, (holder?.booked ?? 0) / (device.total || 1));
+function gpu_tile(node, index) {
+  const device = node.devices[index];
+  const used = device.used_bytes ?? 0;
+  const share = Math.min(1, device.booked / (device.total || 1));
   const memory = device.memory_bytes ?? 0;
   const layer = (name, fraction) => {
     const part = el("span", { class: name });
@@ -761,26 +724,28 @@ function gpu_tile(node, index, device, holder, used) {
     return part;
   };
   const fill = el("i");
-  fill.style.height = `${100 * Math.min(1, memory ? (used ?? 0) / memory : 0)}%`;
+  fill.style.height = `${100 * Math.min(1, memory ? used / memory : 0)}%`;
   return el("button", {
-    type: "button", class: `gpu${holder?.over ? " over" : ""}`, "data-testid": "gpu", "data-gpu": `${node.node_id}/${index}`,
-    title: `GPU ${index}: ${percent(share)} booked${memory ? `, ${bytes(used ?? 0)} of ${bytes(memory)} in use` : ""}`,
-    click: () => open_gpu(node, index, device, holder, used),
+    type: "button", class: `gpu${device.over_share ? " over" : ""}`, "data-testid": "gpu", "data-gpu": `${node.node_id}/${index}`,
+    title: `GPU ${index}: ${percent(share)} booked${memory ? `, ${bytes(used)} of ${bytes(memory)} in use` : ""}`,
+    click: () => open_gpu(node, index),
   },
-  layer("reserved", holder?.reserved ?? 0), layer("booked", share),
+  layer("reserved", device.reserved), layer("booked", share),
   memory ? el("span", { class: "memory" }, fill) : null,
   el("b", { text: `GPU ${index}` }),
-  el("small", { text: memory ? `${bytes(used ?? 0)} / ${bytes(memory)}` : device.id ?? "" }),
-  el("small", { text: holder?.reserved ? `${holder.reserved < 1 ? percent(holder.reserved) : ""} reserved` : holder?.list.length ? `${holder.list.length} holder${holder.list.length > 1 ? "s" : ""}` : "free" }),
+  el("small", { text: memory ? `${bytes(used)} / ${bytes(memory)}` : device.id ?? "" }),
+  el("small", { text: device.reserved ? `${device.reserved < 1 ? percent(device.reserved) : ""} reserved` : device.holder_count ? `${count(device.holder_count)} holder${device.holder_count > 1 ? "s" : ""}` : "free" }),
   el("span", { class: "big", text: percent(share) }));
 }
 
 // ---- queue
 
 list_view("queue", "Queue", "status", {
-  note: (status) => `${count(sum((status.waiting ?? []).map((each) => each.count)))} requests wait`,
-  rows: (status) => status.waiting ?? [],
+  note: (status) => `${count(status.waiting_total.requests)} requests wait`,
+  rows: (status) => status.waiting,
+  part: (status) => ({ matching: status.waiting_matching, items: status.waiting }),
   table: {
+    source: "status",
     key: (row) => `${row.kind} ${row.asks} ${row.reason}`, empty: "Nothing waits",
     order: (a, b) => rank(a.reason) - rank(b.reason) || b.count - a.count,
     open: (row) => open_item(`Waiting ${row.kind}: ${row.asks}`, row, { explain: row.id }),
@@ -801,18 +766,18 @@ const since = (time) => (time ? duration(Math.max(0, (Date.now() - Date.parse(ti
 
 views.jobs = {
   title: "Jobs",
-  sources: ["jobs", "submissions"],
+  sources: ["jobs"],
   make: () => {
     const table = new Table({
-      key: (row) => row.job_id, empty: "No jobs",
+      key: (row) => row.job_id, empty: "No jobs", source: "jobs",
       order: (a, b) => failures_first(a, b) || String(b.started_at ?? b.submitted_at).localeCompare(String(a.started_at ?? a.submitted_at)),
       open: (row) => open_item(`Job ${row.name || brief(row.job_id)}`, row,
-        { explain: row.state === "PENDING" ? row.job_id : undefined, logs: row.job_id, job: row.argv ? row.job_id : undefined }),
+        { explain: row.state === "PENDING" ? row.job_id : undefined, logs: row.job_id, job: row.submitted ? row.job_id : undefined, whole: row.submitted ? `submissions/${row.job_id}` : undefined }),
       columns: [
         state_column(),
         { name: "Name", get: (row) => row.name },
         id_column("Id", (row) => row.job_id),
-        { name: "Kind", get: (row) => (row.argv ? "submitted" : "driver"), cls: "nowrap dim" },
+        { name: "Kind", get: (row) => (row.submitted ? "submitted" : "driver"), cls: "nowrap dim" },
         { name: "Started", get: (row) => row.started_at ?? "", cell: (row) => day(row.started_at), cls: "nowrap" },
         { name: "Duration", get: (row) => (row.ended_at ?? row.state) === "RUNNING" ? since(row.started_at) : row.ended_at && row.started_at ? duration((Date.parse(row.ended_at) - Date.parse(row.started_at)) / 1000) : "", cls: "num" },
         { name: "Holds", get: (row) => amounts(row.held) },
@@ -821,12 +786,9 @@ views.jobs = {
     });
     return {
       search: table, live: true, // durations grow
-      note: () => `${count(documents.jobs.items.length)} in all`,
+      note: () => `${count(documents.jobs.total)} in all`,
       nodes: [el("section", { class: "panel" }, table.node)],
-      update: () => {
-        const submitted = Object.fromEntries(documents.submissions.items.map((each) => [each.job_id, each]));
-        table.update(documents.jobs.items.map((job) => ({ ...(submitted[job.job_id] ?? {}), ...job, exit_code: submitted[job.job_id]?.exit_code })));
-      },
+      update: () => table.update(documents.jobs.items, documents.jobs),
     };
   },
 };
@@ -851,17 +813,17 @@ list_view("actors", "Actors", "actors", {
 
 list_view("groups", "Placement groups", "groups", {
   table: {
-    key: (row) => row.placement_group_id, empty: "No placement groups",
+    key: (row) => row.placement_group_id, empty: "No placement groups", source: "groups",
     order: (a, b) => b.infeasible - a.infeasible || failures_first(a, b),
-    open: (row) => open_item(`Group ${row.name || brief(row.placement_group_id)}`, row, { explain: /PENDING|RESCHEDULING/.test(row.state) ? row.placement_group_id : undefined }),
+    open: (row) => open_item(`Group ${row.name || brief(row.placement_group_id)}`, row, { explain: /PENDING|RESCHEDULING/.test(row.state) ? row.placement_group_id : undefined, whole: `placement-groups/${row.placement_group_id}` }),
     columns: [
       { ...state_column(), mark: (row) => `${row.state} ${row.infeasible}`, cell: (row) => (row.infeasible ? badge("INFEASIBLE") : badge(row.state)) },
       { name: "Name", get: (row) => row.name },
       id_column("Id", (row) => row.placement_group_id),
       { name: "Strategy", get: (row) => row.strategy, cls: "nowrap" },
-      { name: "Bundles", get: (row) => row.bundles.length, mark: (row) => row.bundles.map((each) => each.node_id).join(),
-        cell: (row) => bar([[row.bundles.filter((each) => each.node_id).length / row.bundles.length, "ok"]], `${row.bundles.filter((each) => each.node_id).length} / ${row.bundles.length} placed`) },
-      { name: "Each", get: (row) => amounts(row.bundles[0]?.resources) },
+      { name: "Bundles", get: (row) => row.bundle_count, mark: (row) => `${row.placed_bundles} ${row.bundle_count}`,
+        cell: (row) => bar([[row.placed_bundles / row.bundle_count, "ok"]], `${count(row.placed_bundles)} / ${count(row.bundle_count)} placed`) },
+      { name: "Each", get: (row) => amounts(row.each) },
       id_column("Job", (row) => row.job_id),
       { name: "Reason", get: (row) => row.reason ?? "" },
     ],
@@ -1420,9 +1382,10 @@ function route() {
   show_tip(null, "");
   close_drawer();
   for (const source of Object.keys(sources)) {
-    if (source === "status" || views[name].sources.includes(source)) continue;
-    delete documents[source]; // a closed view keeps no memory
-    Object.assign(sources[source], { next: 0, limit: first_limits[source], find: "" });
+    if (source !== "status" && views[name].sources.includes(source)) continue;
+    if (source !== "status") delete documents[source]; // a closed view keeps no memory
+    if (source !== "status" || sources.status.find || sources.status.limit !== first_limits.status)
+      Object.assign(sources[source], { next: 0, seen: "", limit: first_limits[source], find: "" });
   }
   views[name].open?.(new URLSearchParams(query ?? ""));
   const made = views[name].make(new URLSearchParams(query ?? ""));
@@ -1466,7 +1429,7 @@ function draw_top() {
   $("cluster").textContent = visible(`${status.cluster_name} · ${status.version}`);
   $("state").textContent = status.state;
   $("state").className = `badge ${tone(status.state)}`;
-  const waiting = sum((status.waiting ?? []).map((each) => each.count));
+  const waiting = status.waiting_total.requests;
   $("nav").querySelector("[data-view=experiments]").hidden = !status.experiments;
   const badges = { queue: [waiting, "wait"], jobs: [status.jobs.FAILED, "bad"], actors: [status.actors.DEAD, ""] };
   for (const link of $("nav").children) {

@@ -1,6 +1,8 @@
 // Values of untyped calls that programs of all languages exchange: one msgpack value of nil,
-// boolean, int64, uint64, float64, text, bytes, list, or dictionary with text keys. For a callee in
-// C++, structs, tuples, sets, and other maps are lists, empty optionals nil, and times seconds.
+// boolean, int64, uint64, float64, text, bytes, list, dictionary with text keys, or ref. For a
+// callee in C++, structs, tuples, sets, and other maps are lists, empty optionals and refs nil, and
+// times seconds. A ref goes to a parameter ObjectRef<T>. Its object has the format of its producer:
+// mobula::get reads typed ones, dynamic::get neutral ones.
 // Thread: any.
 // Errors: SerializationError for corrupt bytes, other msgpack types, and more than 256 levels.
 #pragma once
@@ -25,6 +27,20 @@ inline constexpr std::string_view neutral_format = "neutral/1";
 class NeutralValue;
 // Bytes.
 using Bytes = std::vector<std::byte>;
+// A ref to an object. Refs are equal if they refer to one object.
+class MOBULA_API Ref {
+ public:
+  // Wraps a ref. An empty one is written as nil.
+  explicit Ref(AnyRef ref) : ref_(std::move(ref)) {}
+
+  // Returns the ref.
+  const AnyRef& get() const { return ref_; }
+  // Compares the objects.
+  bool operator==(const Ref& other) const;
+
+ private:
+  AnyRef ref_;
+};
 // Values in order.
 using List = std::vector<NeutralValue>;
 // Values by name.
@@ -35,7 +51,7 @@ class NeutralValue {
  public:
   // The types that a value can have; std::monostate is nil.
   using Content = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double,
-                               std::string, Bytes, List, Dictionary>;
+                               std::string, Bytes, List, Dictionary, Ref>;
 
   // Creates nil.
   NeutralValue() = default;
@@ -53,6 +69,8 @@ class NeutralValue {
   NeutralValue(List value) : content_(std::move(value)) {}  // NOLINT: implicit
   // Creates a dictionary.
   NeutralValue(Dictionary value) : content_(std::move(value)) {}  // NOLINT: implicit
+  // Creates a ref, which the value counts.
+  NeutralValue(AnyRef value) : content_(Ref(std::move(value))) {}  // NOLINT: implicit
   // Creates an integer.
   template <std::integral Integer>
   NeutralValue(Integer value) {  // NOLINT: implicit

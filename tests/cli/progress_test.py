@@ -9,6 +9,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,68 @@ class Progress(unittest.TestCase):
             self.assertEqual(self.mobula("wait", "long").returncode, 0)
         finally:
             self.mobula("stop", "--grace", "0", "--state-dir", other)
+
+    def process_of(self, state, name):
+        """The process with this name and state directory."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as comm, open(f"/proc/{pid}/environ", "rb") as environment:
+                    if comm.read().strip() == name and f"MOBULA_STATE_DIR={state}\0".encode() in environment.read():
+                        return int(pid)
+            except OSError:
+                continue
+        self.fail(f"no process {name}")
+
+    def ends_after(self, line, process, *words, env):
+        """Runs the command while the process is stopped, until the line is on its terminal. Returns the terminal at its end."""
+        os.kill(process, signal.SIGSTOP)
+        try:
+            terminal = self.terminal(*words, env=env)
+            self.assertIn(line, terminal.read(until=line))
+        finally:
+            os.kill(process, signal.SIGCONT)
+        self.assertEqual(terminal.end(), 0, terminal.text)
+        self.assertIn("\r\x1b[K", terminal.text, "the line goes")
+        return terminal
+
+    def test_waits_name_what_they_wait_for(self):
+        state = os.path.join(self.folder, "scaled")
+        types = os.path.join(self.folder, "types.yaml")
+        with open(types, "w", encoding="utf-8") as file:
+            json.dump({"max_workers": 1, "provider": {"type": "local", "directory": os.path.join(self.folder, "fleet")},
+                       "available_node_types": {"cpu": {"resources": {"CPU": 1}, "max_workers": 1}}}, file)
+        env = {"MOBULA_STATE_DIR": state}
+        self.mobula("start", "--head", "--no-worker", "--autoscale", types, env=env, check=True)
+        self.addCleanup(self.mobula, "stop", "--grace", "0", env=env)
+        while "autoscaler: idle" not in self.mobula("status", env=env).stdout:
+            pass
+        scaler, head = self.process_of(state, "mobula-scale"), self.process_of(state, "mobula-head")
+        terminal = self.ends_after("\rmobula: waiting for the autoscaler to pause type cpu (", scaler, "autoscaler", "pause", "cpu", env=env)
+        self.assertEqual(terminal.out, b"type cpu: paused\n")
+        self.ends_after("\rmobula: waiting for the head's answer to 'list' (", head, "list", "nodes", env=env)
+        # Without a terminal, an order prints one line. Its time ends before the autoscaler continues.
+        os.kill(scaler, signal.SIGSTOP)
+        try:
+            quiet = self.terminal("autoscaler", "resume", "--no-progress", "cpu", env=env)
+            ended = self.mobula("autoscaler", "resume", "cpu", env=env)
+            self.assertEqual(quiet.end(), 5)
+        finally:
+            os.kill(scaler, signal.SIGCONT)
+        self.assertEqual((ended.returncode, ended.stdout), (5, ""))
+        lines = ended.stderr.splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        self.assertRegex(lines[0], r"^mobula: waiting for the autoscaler to resume type cpu \(\d+ s\)$")
+        for text in ("has not executed the order within 30 s", "executes it when it answers again", "repeat `mobula autoscaler resume cpu`"):
+            self.assertIn(text, lines[1])
+        self.assertNotIn("waiting for", quiet.text)
+
+    def test_stop_names_the_process_that_stays(self):
+        env = {"MOBULA_STATE_DIR": os.path.join(self.folder, "stopped")}
+        self.mobula("start", "--head", "--num-cpus", "1", env=env, check=True)
+        agent = self.process_of(env["MOBULA_STATE_DIR"], "mobula-agent")
+        terminal = self.ends_after("\rmobula: waiting for the ", agent, "stop", "--grace", "1000", env=env)
+        self.assertRegex(terminal.text, r"waiting for the (head|agent) \(process \d+\) to exit \(\d+ s\)")
+        self.assertIn(b"is stopped on this machine", terminal.out)
 
     def test_up_says_which_host_is_at_what(self):
         programs = os.path.join(self.folder, "bin")

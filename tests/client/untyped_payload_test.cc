@@ -186,7 +186,7 @@ TEST(UntypedCalls, NamesAndRequestReachTheRuntime) {
 TEST(UntypedCalls, RejectsBadRequests) {
   Installed runtime;
   EXPECT_THROW(submit({}, {}, {}), InvalidRequestError);
-  EXPECT_THROW(submit({.name = "f", .program = "other"}, {}, {}, {.count = 2}),
+  EXPECT_THROW(submit({.name = "f", .program = "other"}, {}, {}, {.streaming = true}),
                InvalidRequestError);
   EXPECT_THROW(create({.class_name = "C", .program = "other"}, {}, {}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {}, {}, {.count = -1}), InvalidRequestError);
@@ -223,6 +223,20 @@ TEST(NeutralValues, ReadAsWritten) {
   EXPECT_EQ(written_and_read({}), NeutralValue());
 }
 
+TEST(NeutralValues, RefsReadAsWritten) {
+  Installed runtime;
+  const AnyRef first = mobula::put(7), second = mobula::put(8);
+  const NeutralValue value = List{first, 1, Dictionary{{"b", second}, {"c", first}}};
+  EXPECT_EQ(written_and_read(value), value);
+  EXPECT_NE(written_and_read(first), NeutralValue(second));
+  EXPECT_EQ(written_and_read(AnyRef()), NeutralValue()) << "an empty ref is nil";
+  EXPECT_THAT(error_of([&] {
+                const int five = 5;
+                (void)neutral_value(Written(detail::OutgoingValue<int>(five)).payload());
+              }),
+              HasSubstr("in format \"c++\"; pass its ref to a function of its program"));
+}
+
 TEST(NeutralValues, CorruptBytes_Rejected) {
   const auto read = [](const std::string& body) {
     return neutral_value(Written(Payload(neutral_format, {.body = bytes_of(body)})).payload());
@@ -235,6 +249,9 @@ TEST(NeutralValues, CorruptBytes_Rejected) {
         "\x01\x02", "\xcb\x01"})
     EXPECT_THROW((void)read(body), SerializationError) << body;
   EXPECT_THROW((void)read(std::string(400, '\x91')), SerializationError);
+  for (const char type : {'\x01', '\x02'}) {  // a ref that is not there, and another extension
+    EXPECT_THROW((void)read(std::string("\xd6") + type + std::string(4, '\0')), SerializationError);
+  }
   EXPECT_EQ(read(std::string("\xca\x3f\x80\x00\x00", 5)), NeutralValue(1.0));
 }
 

@@ -222,6 +222,19 @@ class Autoscale(unittest.TestCase):
         self.mobula("autoscaler", "resume", "cpu")
         self.eventually(lambda: self.state_of("two") == "SUCCEEDED")
 
+    def test_faulty_provider_without_capacity_other_type_serves(self):
+        self.eventually(lambda: "autoscaler: idle" in self.mobula("status").stdout)
+        with open(self.faults, "w", encoding="utf-8") as file:
+            file.write("capacity")
+        self.submit("one", "exit 0")
+        self.eventually(lambda: self.state_of("one") == "SUCCEEDED")
+        self.eventually(lambda: {"NODE_LAUNCHED", "LAUNCH_FAILED"} <= self.kinds_of_events())
+        rows = json.loads(self.mobula("events", "-o", "json").stdout)["items"]
+        self.assertIn("no machines today", next(row["text"] for row in rows if row["kind"] == "LAUNCH_FAILED"))
+        launched = [row["text"] for row in rows if row["kind"] == "NODE_LAUNCHED"]
+        self.assertEqual(len(launched), 1, launched)
+        self.assertIn("gpu", launched[0])
+
     def test_faulty_provider_writes_no_utf8(self):
         """Its text reaches the events, and the autoscaler lives on."""
         self.eventually(lambda: "autoscaler: idle" in self.mobula("status").stdout)

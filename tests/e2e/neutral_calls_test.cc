@@ -68,7 +68,8 @@ TEST_F(NeutralCalls, OtherTypes_ErrorNamesMember) {
   has("same_int(int64) -> int64 takes 1 arguments, and 0 are given" +
       way.substr(0, way.size() - 2));
   has("same_int(int64) -> int64 takes 1 arguments, and 2 are given");
-  has("argument 1 of sum(mobula::Tensor) -> float64" + way + "mobula::Tensor has no JSON form");
+  has("argument 1 of sum(mobula::Tensor) -> float64" + way +
+      "mobula::Tensor has no neutral form: it is a handle or a tensor");
   has("the result of broken_text() -> string: its text is not UTF-8");
   has("the result of broken_member() -> tuple: member 2: its text is not UTF-8");
   has("several functions of program neutral_service match twin: first::twin(int32) -> int32, "
@@ -78,19 +79,81 @@ TEST_F(NeutralCalls, OtherTypes_ErrorNamesMember) {
   has("no luck");
   has("nested: a neutral value: it nests deeper than 256 levels");
   has("reading a value in format \"neutral/1\": it was written in format \"other/1\"");
-  has("argument 1 of same_int of program neutral_service: ");
-  has("results: submit nothing of program neutral_service: functions of other programs have one "
-      "result");
+  has("argument 1 of same_int(int64) -> int64" + way + "reading a value in format ");
+  has("results: ");
+  has("the call of nothing() -> void" + way.substr(0, way.size() - 2) +
+      " expects 2 results, and it has 1");
   has("create: create Store of program neutral_service: ");
   has("program: find program 'neutral_servise': no running job has this name; did you mean "
       "'neutral_service'?");
   EXPECT_EQ(out.find("no error"), std::string::npos) << out;
 }
 
+// Refs as arguments and results, also inside of values, and values of refs.
+TEST_F(NeutralCalls, RefsCrossPrograms) {
+  const std::string out = client("refs");
+  EXPECT_EQ(out.find("DIFFERENT"), std::string::npos) << out;
+  int equal = 0;
+  for (auto at = out.find(": equal\n"); at != std::string::npos; at = out.find(": equal\n", at + 1))
+    ++equal;
+  EXPECT_EQ(equal, 10) << out;
+  const std::string way = " from program neutral_client to program neutral_service: ";
+  for (const std::string& text :
+       {std::string("reading a value as long (format \"c++\"): it was written in format "
+                    "\"neutral/1\""),
+        std::string("C++ ref read here: reading a value in format \"neutral/1\": it was written in "
+                    "format \"c++\"; pass its ref to a function of its program"),
+        "argument 1 of read_ref(mobula::ObjectRef<long>) -> int64" + way + "5 is no ref",
+        "argument 1 of same_int(int64) -> int64" + way + "\"a ref\" is no whole number",
+        "argument 1 of same_text(string) -> string" + way +
+            "the value of its ref was written by C++ as another type",
+        "argument 1 of share(struct Shared) -> struct Shared" + way +
+            "at [1][0]: [\"a ref\"] is no "
+            "ref"})
+    EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
+  EXPECT_EQ(out.find("no error"), std::string::npos) << out;
+}
+
+// A tuple or an array as separate results, of functions and of deferred ones.
+TEST_F(NeutralCalls, SeveralResults) {
+  const std::string out = client("results");
+  for (const std::string name : {"three", "three as one", "both", "deferred", "none"})
+    EXPECT_NE(out.find(name + ": equal\n"), std::string::npos) << name << "\n---\n" << out;
+  const std::string way = " from program neutral_client to program neutral_service";
+  for (const std::string& text :
+       {"the call of three(int64) -> tuple" + way + " expects 4 results, and it has 1 or 3",
+        "the call of same_int(int64) -> int64" + way + " expects 2 results, and it has 1",
+        std::string("the result of broken_third() -> tuple: member 3: its text is not UTF-8"),
+        std::string("; program neutral_service, called by program neutral_client")})
+    EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
+  EXPECT_EQ(out.find("no error"), std::string::npos) << out;
+}
+
+// Types that do not cross: the error names the member and both programs.
+TEST_F(NeutralCalls, OtherKinds_ErrorNamesMemberAndPrograms) {
+  const std::string out = client("types");
+  for (const std::string text :
+       {"argument 1 of takes_owner(struct Owner) -> int32 from program neutral_client to program "
+        "neutral_service: member 2: element: mobula::Tensor has no neutral form",
+        "the result of gives_tensor() -> tuple of program neutral_service: member 2: "
+        "mobula::Tensor "
+        "has no neutral form: it is a handle or a tensor; the caller is program neutral_client",
+        "submit both of program neutral_service from program neutral_client: Returns has a stream, "
+        "and streams do not cross programs"})
+    EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
+  EXPECT_EQ(out.find("no error"), std::string::npos) << out;
+}
+
 TEST_F(NeutralCalls, CallsMethodsOfActor) {
   const std::string out = client("actor");
-  for (const std::string line : {"put: nil\n", "get: equal\n", "later: x\n"})
+  for (const std::string line :
+       {"put: nil\n", "get: equal\n", "later: x\n", "both: equal\n", "kept: equal\n"})
     EXPECT_NE(out.find(line), std::string::npos) << out;
+  for (const std::string text :
+       {"as long (format \"c++\"): it was written in format \"neutral/1\"",
+        "the call of Store::both() -> tuple from program neutral_client to program neutral_service "
+        "expects a stream, and streams do not cross programs"})
+    EXPECT_NE(out.find(text), std::string::npos) << text << "\n" << out;
   for (const std::string text :
        {"argument 2 of Store::put(string, struct Inner) -> void from program neutral_client to "
         "program neutral_service: at [0]: \"three\" is no whole number",

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "head/http/http_service.h"
+#include "head/http/page_assets.h"
 #include "protocol/tickets/token.h"
 #include "transport/net/address.h"
 #include "transport/net/tcp.h"
@@ -214,6 +215,11 @@ TEST_F(HttpTest, ServesRepliesOfHead) {
   const Json part = Json::parse(body_of(get("/api/v1/nodes?limit=7&find=rack%201", bearer())));
   EXPECT_EQ(part["verb"], "list_part");
   EXPECT_EQ(part["argument"], R"({"limit":7,"find":"rack 1"})");
+  for (const std::string kind : {"status", "gpus", "jobs", "actors", "placement-groups"}) {
+    const Json of = Json::parse(body_of(get("/api/v1/" + kind + "?limit=3", bearer())));
+    EXPECT_EQ(of["verb"], "list_part") << kind;
+    EXPECT_EQ(of["of"], kind);
+  }
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/summary", bearer())))["kind"], "Summary");
 }
 
@@ -270,6 +276,16 @@ TEST_F(HttpTest, ServesPageWithoutToken) {
   EXPECT_EQ(status_of(send_query("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
   EXPECT_EQ(status_of(send_query("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 403);
   EXPECT_EQ(status_of(get("/page.html")), 401);
+}
+
+TEST(PageFiles, HaveAtMost150KB) {
+  std::size_t plain = 0, compressed = 0;
+  for (const auto& file : page_files()) {
+    plain += file.plain.size();
+    compressed += file.gzip.size();
+  }
+  EXPECT_LE(plain, 150'000u);
+  EXPECT_LE(compressed, 60'000u);
 }
 
 TEST_F(HttpTest, PollHoldsUntilNumberMoves) {

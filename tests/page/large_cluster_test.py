@@ -96,11 +96,40 @@ class LargeCluster(unittest.TestCase):
         self.assertLess(files, 40_000, "compressed")
         self.assertLess(browser.execute_script("return window.elements"), 500)
 
+    def requests(self):
+        """Paths of all requests, without parameters."""
+        return set(browser.execute_script("return performance.getEntriesByType('resource').map((each) => new URL(each.name).pathname.replace('/api/v1/', ''))"))
+
+    def test_no_view_requests_a_whole_list(self):
+        for view in ("overview", "gpus", "queue", "jobs", "actors", "groups"):
+            self.visit(view)
+        limited = {"status", "nodes", "gpus", "jobs", "actors", "placement-groups"}
+        self.assertLessEqual(limited, self.requests())
+        self.assertLessEqual(self.requests() - limited, {"changes", "history", "task-counts", "events", "/page.js", "/page.css"})
+        unlimited = browser.execute_script(
+            "return performance.getEntriesByType('resource').map((each) => each.name).filter((name) => "
+            "new RegExp(`/api/v1/(${arguments[0]})`).test(name) && !/[?&]limit=/.test(name))", "|".join(limited))
+        self.assertEqual(unlimited, [])
+        self.assertLess(self.bytes_of("/api/"), 400_000)
+
+    def test_gpu_map_has_a_part_of_the_nodes(self):
+        self.visit("gpus")
+        tiles = "document.querySelectorAll('[data-testid=gpu]').length"
+        self.assertEqual(browser.execute_script(f"return {tiles}"), 64 * 8)
+        self.assertIn("8,000 GPUs", browser.execute_script("return document.querySelector('main').textContent"))
+        self.assertLess(self.bytes_of("/gpus"), 400_000)
+        self.assertIn("936 more nodes", browser.execute_script("return document.querySelector('main').textContent"))
+        browser.find_element("css selector", "[data-testid=filter]").send_keys("NODE777.")
+        self.wait(f"{tiles} === 8")
+        self.assertIn("node777.cluster", browser.execute_script("return document.querySelector('main').textContent"))
+        browser.execute_script("document.querySelector('[data-testid=gpu]').click()")
+        self.wait("document.querySelector('[data-testid=drawer]').textContent.includes('used bytes')")
+
     def test_overview_needs_no_whole_list(self):
-        self.assertLess(self.bytes_of("/nodes"), 25_000)
-        self.assertLess(self.bytes_of("/usage"), 300_000)
+        self.assertLess(self.bytes_of("/nodes"), 40_000)
+        self.wait("document.querySelector('[data-testid=card-cpu-in-use]').textContent.includes('of 64,000 cores')")
         total = browser.execute_script("return performance.getEntriesByType('resource').reduce((sum, each) => sum + each.encodedBodySize, 0)")
-        self.assertLess(total, 1_000_000, "with two samples of the usage")
+        self.assertLess(total, 500_000, "with several samples of the load")
         self.assertEqual(self.rows(), 50)
         self.assertLess(self.elements(), 2_500)
         self.assertIn("950 more rows", browser.execute_script("return document.querySelector('main').textContent"))
@@ -114,6 +143,19 @@ class LargeCluster(unittest.TestCase):
         browser.execute_script("document.querySelector('.more button').click()")
         self.wait("document.querySelectorAll('main tbody tr').length === 1000")
         self.wait("document.querySelector('.more').textContent === '9,000 more rows. Filter the list to find them.'")
+
+    def test_heap_is_bounded(self):
+        """Visits each view several times. A closed view keeps no memory."""
+        sizes = []
+        for _ in range(4):
+            for view in ("gpus", "queue", "jobs", "actors", "groups", "tasks", "events", "overview"):
+                self.visit(view)
+            browser.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+            browser.execute_cdp_cmd("Performance.enable", {})
+            metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+            sizes.append(next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize"))
+        self.assertLess(max(sizes), 80e6, sizes)
+        self.assertLess(sizes[-1], 2 * sizes[0], sizes)
 
     def test_filter_finds_rows_that_the_page_does_not_have(self):
         self.visit("actors")

@@ -224,7 +224,7 @@ class Page(InABrowser):
         """Usage and lists of a large cluster arrive later."""
         self.network_may_fail = True  # the blocked requests
         self.browser.execute_cdp_cmd("Network.enable", {})
-        late = ("changes", "usage", "task-counts", "nodes", "events", "history")
+        late = ("changes", "task-counts", "nodes", "events", "history")
         self.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [f"*/api/v1/{name}*" for name in late]})
         self.sign_in()
         self.holds("card-nodes", "2")
@@ -300,6 +300,24 @@ class Page(InABrowser):
         self.browser.execute_script("document.querySelector('[data-testid=gpu]').click()")
         self.holds("holders", "job")
         self.picture("gpu-details")
+        self.one("filter").send_keys("no such node")
+        self.wait(lambda: not self.all("gpu"), "no GPUs")
+        self.holds("empty", "No node matches")
+
+    def test_filters_and_details_of_parts(self):
+        self.sign_in()
+        self.visit("groups")
+        self.wait(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "tbody tr")) > 1, "groups")
+        self.row("INFEASIBLE")
+        self.holds("drawer", "bundles", "CPU")  # of the whole group
+        self.browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+        self.visit("jobs")
+        self.row("nightly <i>check</i>")
+        self.holds("drawer", "argv", "/bin/sh")  # of the whole job
+        self.browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+        self.visit("queue")
+        self.one("filter").send_keys("GPU 64")
+        self.wait(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "tbody tr")) == 1, "one shape")
 
     def test_experiment_shows_its_trials(self):
         self.sign_in()
@@ -492,6 +510,7 @@ class Documents(unittest.TestCase):
     def test_hostile_names_leave_documents_valid(self):
         """The driver has tried such names for tasks, actors, and groups; get() requires JSON in UTF-8."""
         for path in ("status", "nodes", "jobs", "actors", "actors?limit=9&find=%FF%00", "placement-groups", "tasks", "task-counts", "leases",
+                     "status?limit=9&find=%FF%00", "gpus?limit=9", "jobs?limit=9&find=%FF%00", "placement-groups?limit=9", "nodes?limit=9",
                      "events?limit=500", "timeline", "logs", "summary", "usage", "usage?part=nodes", "usage?part=gpus"):
             with self.subTest(path):
                 self.get("/api/v1/" + path)

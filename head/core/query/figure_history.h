@@ -44,6 +44,8 @@ class FigureHistory {
   // interval and the age of the last sample in ms, and for each series its values, the oldest
   // first; null where a series did not exist. Errors: invalid_argument for another range.
   Result<std::string> json(const std::string& range) const;
+  // Processors in use between the latest two samples of each node.
+  const std::map<NodeId, double>& busy_cpus() const { return busy_cpus_; }
 
  private:
   struct NodeUse {

@@ -101,7 +101,10 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "get" && kind == "experiments") return tables_.experiments.get(argument);
   if (verb == "list" && kind == "named_actors") return named_actors_json(tables_, argument);
   if (verb == "named_actors") return named_actors_json(tables_, argument);
-  if (verb == "list_part") return list_part_json(tables_, kind, argument);
+  if (verb == "list_part") {
+    if (kind == "nodes" || kind == "gpus") tables_.samples.want();
+    return list_part_json(tables_, kind, argument);
+  }
   if (verb == "list") return list_json(tables_, kind);
   if (verb == "get" && kind == "submission") {
     const auto id = tables_.submissions.resolve(argument);

@@ -48,8 +48,11 @@ Result<void> TransferQuery::start(QuerySource source, const std::string& text) {
   if (!filters) return filters.error();
   TransfersRequest& query = filters->query;
   query.request = queries_.next_number();
-  query.limit = tables_.options.max_tasks_per_owner;
   Question question;
+  auto& limit = question.answers.limit;
+  limit = tables_.options.max_listed;
+  if (filters->limit > 0) limit = std::min(limit, filters->limit);
+  query.limit = std::min(tables_.options.max_tasks_per_owner, limit);
   question.source = source;
   query.job = filters->job;
   question.query = query;
@@ -80,7 +83,7 @@ void TransferQuery::on(ProcessId sender, NodeId node, const TransfersReply& mess
       ++answers.left_out;
     }
   }
-  if (answers.items.size() > 2 * tables_.options.max_listed) retain_latest(answers);
+  if (answers.items.size() > 2 * answers.limit) retain_latest(answers);
   auto finished = queries_.finish_if_complete(message.request);
   if (finished) settle(std::move(*finished));
 }
@@ -94,9 +97,9 @@ void TransferQuery::retain_latest(TransferAnswers& answers) const {
     return std::pair(rank, each.fact.ago);
   };
   std::ranges::stable_sort(answers.items, {}, position);
-  if (answers.items.size() <= tables_.options.max_listed) return;
-  answers.left_out += answers.items.size() - tables_.options.max_listed;
-  answers.items.resize(tables_.options.max_listed);
+  if (answers.items.size() <= answers.limit) return;
+  answers.left_out += answers.items.size() - answers.limit;
+  answers.items.resize(answers.limit);
 }
 
 void TransferQuery::process_ended(ProcessId process) {

@@ -27,6 +27,7 @@ struct TransferItem {
 struct TransferAnswers {
   std::vector<TransferItem> items;
   std::uint64_t left_out = 0;
+  std::uint64_t limit = 0;  // of items
   std::vector<std::string> warnings;
 };
 

@@ -2,6 +2,7 @@
 // Thread: any. Not: for sources outside this directory.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -44,8 +45,26 @@ inline void add_request(Json& json, const Request& request) {
   if (!request.label_selector.empty()) json["label_selector"] = request.label_selector;
 }
 
+// States as they appear in lists.
+std::string state_of(const Node& node);
+std::string state_of(const Actor& actor);
+std::string state_of(const HeadTables& tables, const Job& job);
+const char* state_of(const Slot& slot);
+std::string pressure_text(const Node& node);
+
+// Visits all jobs, also submitted ones that only the history knows, as after a restart of the head.
+void for_each_job(const HeadTables& tables, const std::function<void(const Job&)>& visit);
+
 // Items as they appear in lists.
+Json use_json(const scheduler::Use& use);
+Json job_json(const HeadTables& tables, const Job& job);
 Json actor_json(const Actor& actor);
+// With the reason why it waits.
+Json listed_actor_json(const HeadTables& tables, const Actor& actor);
+
+// Sets the document to the status with a part of the waiting requests: see waiting_json.h.
+struct ListPart;
+void add_status_part(const HeadTables& tables, const ListPart& part, Json& json);
 Json demand_json(const HeadTables& tables, const DemandRow& row);
 
 // Explains why a demand gets no slot now: the limit of its job, and for each node the first rule

@@ -32,39 +32,63 @@ Json bundle_json(const Group& group, std::size_t index, const scheduler::Schedul
   return json;
 }
 
+Json group_facts_json(const Group& group) {
+  const GroupSpec& spec = group.spec;
+  return {{"placement_group_id", spec.id.hex()},
+          {"state", to_string(group.state)},
+          {"name", spec.name},
+          {"name_space", spec.name_space},
+          {"strategy", to_string(spec.strategy)},
+          {"job_id", spec.job.hex()},
+          {"detached", spec.detached},
+          {"priority", spec.priority}};
+}
+
 bool waits(const Group& group) {
   return group.state == GroupState::pending || group.state == GroupState::rescheduling;
+}
+
+void add_group_reason(Json& json, const Group& group, const scheduler::Scheduler& scheduler) {
+  json["infeasible"] = group.infeasible;
+  json["reason"] =
+      waits(group) && group.why.empty() ? scheduler.groups().why_waiting(group.spec.id) : group.why;
+}
+
+// Appends the action of the autoscaler for a group that waits.
+void add_group_action(Json& json, const Group& group, const HeadTables& tables) {
+  if (!waits(group)) return;
+  const std::string action = tables.fleet.reason_of(group.spec.id);
+  if (action.empty()) return;
+  const std::string reason = json["reason"].get<std::string>();
+  json["reason"] = fmt::format("{}{}autoscaler: {}", reason, reason.empty() ? "" : "; ", action);
 }
 
 }  // namespace
 
 Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
-  const GroupSpec& spec = group.spec;
-  Json json = {{"placement_group_id", spec.id.hex()},
-               {"state", to_string(group.state)},
-               {"name", spec.name},
-               {"name_space", spec.name_space},
-               {"strategy", to_string(spec.strategy)},
-               {"job_id", spec.job.hex()},
-               {"detached", spec.detached},
-               {"priority", spec.priority},
-               {"bundles", Json::array()}};
-  for (std::size_t i = 0; i < spec.bundles.size(); ++i) {
+  Json json = group_facts_json(group);
+  json["bundles"] = Json::array();
+  for (std::size_t i = 0; i < group.spec.bundles.size(); ++i) {
     json["bundles"].push_back(bundle_json(group, i, scheduler));
   }
-  json["infeasible"] = group.infeasible;
-  json["reason"] =
-      waits(group) && group.why.empty() ? scheduler.groups().why_waiting(spec.id) : group.why;
+  add_group_reason(json, group, scheduler);
   return json;
 }
 
 Json listed_group_json(const HeadTables& tables, const Group& group) {
   Json json = group_json(group, tables.scheduler);
-  if (!waits(group)) return json;
-  const std::string action = tables.fleet.reason_of(group.spec.id);
-  if (action.empty()) return json;
-  const std::string reason = json["reason"].get<std::string>();
-  json["reason"] = fmt::format("{}{}autoscaler: {}", reason, reason.empty() ? "" : "; ", action);
+  add_group_action(json, group, tables);
+  return json;
+}
+
+Json group_row_json(const HeadTables& tables, const Group& group) {
+  Json json = group_facts_json(group);
+  const auto* placed = tables.scheduler.cluster().bundles_of(group.spec.id);
+  json["bundle_count"] = group.spec.bundles.size();
+  json["placed_bundles"] = placed == nullptr ? 0 : placed->capacities.size();
+  if (!group.spec.bundles.empty()) json["each"] = resources_json(group.spec.bundles[0].resources);
+  add_group_reason(json, group, tables.scheduler);
+  add_group_action(json, group, tables);
   return json;
 }
 

@@ -32,8 +32,9 @@ Result<ListPart> list_part(const std::string& argument) {
 }
 
 int urgency(std::string_view state) {
-  if (state == "DEAD") return 0;
-  if (state == "RESTARTING" || state == "DRAINING" || state == "SUSPECT") return 1;
+  if (state == "DEAD" || state == "FAILED" || state == "STOPPED" || state == "LOST") return 0;
+  if (state == "RESTARTING" || state == "DRAINING" || state == "SUSPECT" || state == "RESCHEDULING")
+    return 1;
   return state.starts_with("PENDING") ? 2 : 3;
 }
 

@@ -30,10 +30,12 @@ int urgency(std::string_view state);
 // Whether `text` contains `find`, which is in lower case, in any case.
 bool contains(std::string_view text, std::string_view find);
 
-// Sets `total`, `matching`, and `items` of the document. `all` has the order of the ids.
-template <class Row, class Urgency, class Text, class Item>
-void add_part(Json& json, const ListPart& part, const std::vector<const Row*>& all,
-              const Urgency& urgency_of, const Text& text_of, const Item& item_of) {
+// Sets `total` and `matching` of the document, and returns the rows of the part. `all` has the
+// order of the ids.
+template <class Row, class Urgency, class Text>
+std::vector<const Row*> part_of(Json& json, const ListPart& part,
+                                const std::vector<const Row*>& all, const Urgency& urgency_of,
+                                const Text& text_of) {
   std::vector<std::pair<int, const Row*>> rows;
   for (const Row* row : all) {
     if (part.find.empty() || contains(text_of(*row), part.find))
@@ -42,9 +44,19 @@ void add_part(Json& json, const ListPart& part, const std::vector<const Row*>& a
   std::ranges::stable_sort(rows, {}, &std::pair<int, const Row*>::first);
   json["total"] = all.size();
   json["matching"] = rows.size();
-  json["items"] = Json::array();
+  std::vector<const Row*> first;
   for (std::size_t i = 0; i < std::min(part.limit, rows.size()); ++i)
-    json["items"].push_back(item_of(*rows[i].second));
+    first.push_back(rows[i].second);
+  return first;
+}
+
+// The same, and sets `items` to those of the rows.
+template <class Row, class Urgency, class Text, class Item>
+void add_part(Json& json, const ListPart& part, const std::vector<const Row*>& all,
+              const Urgency& urgency_of, const Text& text_of, const Item& item_of) {
+  const auto rows = part_of(json, part, all, urgency_of, text_of);
+  json["items"] = Json::array();
+  for (const Row* row : rows) json["items"].push_back(item_of(*row));
 }
 
 }  // namespace mobula::internal::head

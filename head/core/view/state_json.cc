@@ -16,7 +16,7 @@
 #include "head/core/view/waiting_json.h"
 
 namespace mobula::internal::head {
-namespace {
+// ---- items -------------------------------------------------------------------------------------
 
 Json use_json(const scheduler::Use& use) {
   Json json = Json::object();
@@ -26,14 +26,24 @@ Json use_json(const scheduler::Use& use) {
   return json;
 }
 
-// ---- items -------------------------------------------------------------------------------------
-
 std::string state_of(const Node& node) {
   const bool draining = node.draining && node.state == NodeState::alive;
   return std::string(to_string(draining ? NodeState::draining : node.state));
 }
 
+const char* state_of(const Slot& slot) {
+  return slot.stopping          ? "STOPPING"
+         : slot.preempting      ? "PREEMPTING"
+         : slot.recalled        ? "RECALLED"
+         : slot.lent            ? "LENT"
+         : slot.residence.any() ? "RESIDENT"
+         : slot.ready           ? "READY"
+                                : "STARTING";
+}
+
 std::string pressure_text(const Node& node) { return "short of memory: " + node.pressure.text; }
+
+namespace {
 
 Json node_json(const HeadTables& tables, const Node& node, const scheduler::Use& use,
                const PathCounts& transfers) {
@@ -80,6 +90,8 @@ Json node_json(const HeadTables& tables, const Node& node, const scheduler::Use&
   return json;
 }
 
+}  // namespace
+
 std::string state_of(const HeadTables& tables, const Job& job) {
   if (const auto* row = tables.submissions.find(job.start.job))
     return std::string(to_string(row->state));
@@ -91,6 +103,8 @@ std::string state_of(const HeadTables& tables, const Job& job) {
   }
   return "UNKNOWN";
 }
+
+namespace {
 
 // Reason in one word for an actor without a slot; otherwise empty.
 std::string waiting_reason(const HeadTables& tables, const Actor* actor) {
@@ -128,6 +142,8 @@ Json running_languages(const HeadTables& tables) {
   return languages;
 }
 
+}  // namespace
+
 Json job_json(const HeadTables& tables, const Job& job) {
   Json quota = Json::object();
   for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
@@ -146,9 +162,7 @@ Json job_json(const HeadTables& tables, const Job& job) {
   return json;
 }
 
-// Includes submitted jobs that only the history knows, as after a restart of the head.
-template <class Visit>
-void for_each_job(const HeadTables& tables, Visit visit) {
+void for_each_job(const HeadTables& tables, const std::function<void(const Job&)>& visit) {
   for (const auto& [id, job] : tables.jobs.rows()) visit(job);
   for (const auto& [id, row] : tables.submissions.rows()) {
     if (tables.jobs.find(id) != nullptr) continue;
@@ -170,8 +184,6 @@ std::string state_of(const Actor& actor) {
   }
   return "UNKNOWN";
 }
-
-}  // namespace
 
 Json actor_json(const Actor& actor) {
   const ActorSpec& spec = actor.spec();
@@ -207,15 +219,8 @@ Json lease_json(const HeadTables& tables, const Slot& slot) {
   const NodeShape& shape = node == nullptr ? gone : node->shape;
   const auto* booked = tables.scheduler.find_slot(slot.id);
   const Allocation allocation = booked == nullptr ? Allocation() : booked->allocation;
-  const char* state = slot.stopping          ? "STOPPING"
-                      : slot.preempting      ? "PREEMPTING"
-                      : slot.recalled        ? "RECALLED"
-                      : slot.lent            ? "LENT"
-                      : slot.residence.any() ? "RESIDENT"
-                      : slot.ready           ? "READY"
-                                             : "STARTING";
   Json json = {{"slot_id", slot.id.hex()},
-               {"state", state},
+               {"state", state_of(slot)},
                {"node_id", slot.node.hex()},
                {"job_id", slot.job.hex()},
                {"lessee", id_json(slot.lessee)},
@@ -284,6 +289,8 @@ void add_nodes(const HeadTables& tables, Listing& list) {
   }
 }
 
+}  // namespace
+
 Json listed_actor_json(const HeadTables& tables, const Actor& actor) {
   Json item = actor_json(actor);
   if (auto why = waiting_reason(tables, &actor); !why.empty() && !item.contains("reason"))
@@ -291,50 +298,13 @@ Json listed_actor_json(const HeadTables& tables, const Actor& actor) {
   return item;
 }
 
+namespace {
+
 void add_actors(const HeadTables& tables, Listing& list) {
   for (const auto& [id, actor] : tables.actors.rows()) {
     // The command of a submitted job, listed with the jobs.
     if (!actor.spec().entry.given()) list.add(id, listed_actor_json(tables, actor));
   }
-}
-
-void add_actors_part(const HeadTables& tables, const ListPart& part, Json& json) {
-  std::vector<const Actor*> all;
-  for (const auto& [id, actor] : tables.actors.rows()) {
-    if (!actor.spec().entry.given()) all.push_back(&actor);
-  }
-  const auto text_of = [](const Actor& actor) {
-    const ActorSpec& spec = actor.spec();
-    return fmt::format("{} {} {} {} {} {}", state_of(actor), spec.class_name, spec.name,
-                       spec.actor.hex(), actor.node.empty() ? "" : actor.node.hex(),
-                       spec.job.hex());
-  };
-  const auto urgency_of = [](const Actor& actor) { return urgency(state_of(actor)); };
-  add_part(json, part, all, urgency_of, text_of,
-           [&](const Actor& actor) { return listed_actor_json(tables, actor); });
-}
-
-void add_nodes_part(const HeadTables& tables, const ListPart& part, Json& json) {
-  std::map<NodeId, scheduler::Use> uses;
-  for (auto& use : tables.scheduler.node_use()) uses[use.node] = std::move(use.resources);
-  std::vector<const Node*> all;
-  for (const auto& [id, node] : tables.nodes.rows()) {
-    if (node.slots_allowed()) all.push_back(&node);
-  }
-  const auto text_of = [](const Node& node) {
-    return fmt::format("{} {} {} {}", node.host, node.address.control, node.id.hex(),
-                       state_of(node));
-  };
-  const auto urgency_of = [](const Node& node) { return urgency(state_of(node)); };
-  add_part(json, part, all, urgency_of, text_of, [&](const Node& node) {
-    const bool pressed = node.pressure.on && node.registered();
-    return Json{{"node_id", node.id.hex()},
-                {"state", state_of(node)},
-                {"address", node.address.control},
-                {"host", node.host},
-                {"resources", use_json(uses[node.id])},
-                {"reason", pressed ? pressure_text(node) : node.death}};
-  });
 }
 
 Result<Listing> listing_of(const HeadTables& tables, const std::string& kind) {
@@ -407,18 +377,6 @@ Result<std::string> list_json(const HeadTables& tables, const std::string& kind)
   auto list = listing_of(tables, kind);
   if (!list) return list.error();
   return list_text(tables, std::move(*list));
-}
-
-Result<std::string> list_part_json(const HeadTables& tables, const std::string& kind,
-                                   const std::string& argument) {
-  const auto part = list_part(argument);
-  if (!part) return part.error();
-  if (kind != "nodes" && kind != "actors")
-    return failure(ErrorCode::not_found, "list " + kind + ": only nodes and actors have parts");
-  Json json = document(kind == "nodes" ? "NodeList" : "ActorList");
-  kind == "nodes" ? add_nodes_part(tables, *part, json) : add_actors_part(tables, *part, json);
-  json["warnings"] = Json::array();
-  return json_text(json);
 }
 
 Result<std::string> get_json(const HeadTables& tables, const std::string& kind,
@@ -505,9 +463,8 @@ Json fabrics_json(const HeadTables& tables) {
   return json;
 }
 
-}  // namespace
-
-std::string status_json(const HeadTables& tables) {
+// `add_waiting` adds the requests that wait.
+Json status_document(const HeadTables& tables, const std::function<void(Json&)>& add_waiting) {
   Json json = document("Status");
   const auto& options = tables.options;
   json["cluster_name"] = options.settings.cluster_name;
@@ -534,14 +491,7 @@ std::string status_json(const HeadTables& tables) {
   json["preemption"] = {{"policy", options.preempt_delay ? "lower-priority" : "off"},
                         {"asked", preempted.requested},
                         {"refused", preempted.refused}};
-  Json pending = Json::array();
-  for (const auto& [key, row] : tables.slots.demands()) {
-    if (row.demand.wanted_slots > 0 && pending.size() < options.max_listed) {
-      pending.push_back(demand_json(tables, row));
-    }
-  }
-  json["pending"] = std::move(pending);
-  json["waiting"] = waiting_json(tables);
+  add_waiting(json);
   if (tables.experiments.size() > 0) json["experiments"] = tables.experiments.size();
   if (tables.fleet.is_current()) json["autoscaler"] = tables.fleet.line();
   json["warnings"] = Json::array();
@@ -560,7 +510,26 @@ std::string status_json(const HeadTables& tables) {
         "actors and tokens are refused: " +
         tables.journal.fault());
   }
-  return json_text(json);
+  return json;
+}
+
+}  // namespace
+
+std::string status_json(const HeadTables& tables) {
+  return json_text(status_document(tables, [&](Json& json) {
+    Json pending = Json::array();
+    for (const auto& [key, row] : tables.slots.demands()) {
+      if (row.demand.wanted_slots > 0 && pending.size() < tables.options.max_listed) {
+        pending.push_back(demand_json(tables, row));
+      }
+    }
+    json["pending"] = std::move(pending);
+    json["waiting"] = waiting_json(tables);
+  }));
+}
+
+void add_status_part(const HeadTables& tables, const ListPart& part, Json& json) {
+  json = status_document(tables, [&](Json& status) { add_waiting_part(tables, part, status); });
 }
 
 std::string named_actors_json(const HeadTables& tables, const std::string& name_space) {

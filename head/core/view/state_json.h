@@ -22,8 +22,9 @@ struct HeadTables;
 // `kind` is "nodes", "jobs", "actors", "leases", "executors", "placement-groups", or "demands".
 // Errors: not_found for another kind.
 Result<std::string> list_json(const HeadTables& tables, const std::string& kind);
-// Lists the part of "nodes" or "actors" that `argument` describes (list_part()), with their numbers
-// as `total` and `matching`. Nodes have only the members that a list shows.
+// Lists the part of "nodes", "gpus", "jobs", "actors", or "placement-groups" that `argument`
+// describes (list_part()), with their numbers as `total` and `matching`. Items have only the
+// members that a list shows. "status" has a part of its waiting requests.
 // Errors: not_found for another kind, invalid_argument.
 Result<std::string> list_part_json(const HeadTables& tables, const std::string& kind,
                                    const std::string& argument);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "head/core/head_tables.h"
 #include "head/core/view/event_json.h"
 
@@ -101,7 +103,13 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name,
   if (name == "job_id") return take(filters.job);
   if (name == "node_id") return take(filters.node);
   if (name == "object_id") return take(filters.query.object);
-  return refuse("is not known; known are path, state, job_id, node_id, object_id");
+  if (name == "limit") {
+    const char* const end = wanted.data() + wanted.size();
+    const auto read = std::from_chars(wanted.data(), end, filters.limit);
+    if (read.ec == std::errc() && read.ptr == end && filters.limit > 0) return {};
+    return refuse("'" + wanted + "' is no number of rows");
+  }
+  return refuse("is not known; known are path, state, job_id, node_id, object_id, limit");
 }
 
 }  // namespace
@@ -133,7 +141,7 @@ std::string transfers_json(const HeadTables& tables, const TransferAnswers& answ
     json["warnings"].push_back(fmt::format(
         "and {} more that are not listed: processes remember their latest ones, and at most {} are "
         "of each of them, {} in all; `counts` has all",
-        answers.left_out, tables.options.max_tasks_per_owner, tables.options.max_listed));
+        answers.left_out, tables.options.max_tasks_per_owner, answers.limit));
   }
   if (tables.nodes.recovering()) {
     json["warnings"].push_back(

@@ -15,10 +15,11 @@ struct TransferFilters {
   JobId job;
   NodeId node;  // receiving node
   TransfersRequest query;
+  std::uint64_t limit = 0;  // rows of the reply; 0: as many as lists have
 };
 
 // `text` is empty or {"path": ..., "state": "PENDING"|"RUNNING"|"FINISHED"|"FAILED", "job_id": ...,
-// "node_id": ..., "object_id": ...}. Each member is optional.
+// "node_id": ..., "object_id": ..., "limit": "100"}. Each member is optional.
 Result<TransferFilters> transfer_filters(const std::string& text);
 
 std::string transfers_json(const HeadTables& tables, const TransferAnswers& answers);

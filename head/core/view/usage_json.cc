@@ -57,6 +57,12 @@ Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
   return json;
 }
 
+std::int64_t gpu_used_bytes_of(const UsageReply& usage) {
+  std::int64_t sum = 0;
+  for (const auto& each : usage.devices) sum += each.used_bytes;
+  return sum;
+}
+
 // Without the members that no view shows: a cluster may have 1,000 nodes of 8 GPUs.
 Json node_part_json(NodeId id, const UsageReply& usage, UsagePart part) {
   Json json = {{"node_id", id.hex()}};
@@ -64,11 +70,9 @@ Json node_part_json(NodeId id, const UsageReply& usage, UsagePart part) {
     json["gpus"] = bytes_json(usage.devices);
     return json;
   }
-  std::int64_t gpu_used_bytes = 0;
-  for (const auto& each : usage.devices) gpu_used_bytes += each.used_bytes;
   json["at_s"] = in_seconds(usage.at);
   json.update(processor_and_memory_json(usage));
-  json["gpu_used_bytes"] = gpu_used_bytes;
+  json["gpu_used_bytes"] = gpu_used_bytes_of(usage);
   return json;
 }
 
@@ -128,6 +132,37 @@ Json usage_json(const HeadTables& tables, const std::map<NodeId, NodeUsage>& usa
   if (left_out > 0) warnings.push_back(fmt::format("{} executors are left out", left_out));
   json["warnings"] = warnings;
   return json;
+}
+
+Json sampled_use_json(const HeadTables& tables, NodeId node) {
+  const auto sample = tables.samples.rows().find(node);
+  if (sample == tables.samples.rows().end()) return nullptr;
+  Json json = processor_and_memory_json(sample->second);
+  json["gpu_used_bytes"] = gpu_used_bytes_of(sample->second);
+  const auto busy = tables.history.busy_cpus().find(node);
+  json["busy_cpus"] = busy == tables.history.busy_cpus().end() ? Json(nullptr) : Json(busy->second);
+  return json;
+}
+
+Json sampled_sums_json(const HeadTables& tables) {
+  UsageReply sums;
+  std::int64_t gpu_used_bytes = 0;
+  for (const auto& [node, usage] : tables.samples.rows()) {
+    sums.cpus += usage.cpus;
+    sums.memory_used_bytes += usage.memory_used_bytes;
+    sums.memory_bytes += usage.memory_bytes;
+    sums.store.used_bytes += usage.store.used_bytes;
+    gpu_used_bytes += gpu_used_bytes_of(usage);
+  }
+  double busy = 0;
+  for (const auto& [node, cpus] : tables.history.busy_cpus()) busy += cpus;
+  return {{"nodes", tables.samples.rows().size()},
+          {"cpus", sums.cpus},
+          {"busy_cpus", tables.history.busy_cpus().empty() ? Json(nullptr) : Json(busy)},
+          {"memory_used_bytes", sums.memory_used_bytes},
+          {"memory_bytes", sums.memory_bytes},
+          {"store_used_bytes", sums.store.used_bytes},
+          {"gpu_used_bytes", gpu_used_bytes}};
 }
 
 }  // namespace mobula::internal::head

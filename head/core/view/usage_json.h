@@ -17,4 +17,9 @@ namespace mobula::internal::head {
 Json usage_json(const HeadTables& tables, const std::map<NodeId, NodeUsage>& usages, UsagePart part,
                 std::uint64_t limit, std::vector<std::string> warnings);
 
+// Latest samples, of at most 10 s ago: of a node, null without one; and the sums over all nodes.
+// `busy_cpus` is null until a node has two samples.
+Json sampled_use_json(const HeadTables& tables, NodeId node);
+Json sampled_sums_json(const HeadTables& tables);
+
 }  // namespace mobula::internal::head

@@ -127,21 +127,52 @@ class Waiting {
 
   Json json() const {
     Json items = Json::array();
-    for (const auto& [key, shape] : shapes_) {
+    for (const auto& row : shapes_) {
       if (items.size() >= tables_.options.max_listed) break;
-      items.push_back({{"kind", std::get<0>(key)},
-                       {"asks", std::get<1>(key)},
-                       {"resources", resources_json(shape.resources)},
-                       {"count", shape.count},
-                       {"jobs", shape.jobs.size()},
-                       {"reason", shape.why.word},
-                       {"text", shape.why.text},
-                       {"id", shape.id}});
+      items.push_back(item_json(row));
     }
     return items;
   }
 
+  void add_part(const ListPart& part, Json& json) const {
+    std::vector<const Row*> rows;
+    std::int64_t requests = 0, infeasible = 0;
+    for (const auto& row : shapes_) {
+      const auto& [key, shape] = row;
+      requests += shape.count;
+      if (is_infeasible(row)) infeasible += shape.count;
+      const auto text = fmt::format("{} {} {} {}", std::get<0>(key), std::get<1>(key),
+                                    shape.why.word, shape.why.text);
+      if (contains(text, part.find)) rows.push_back(&row);
+    }
+    std::ranges::stable_sort(rows, std::greater<>(), [](const Row* row) {
+      return std::pair(is_infeasible(*row), row->second.count);
+    });
+    json["waiting"] = Json::array();
+    for (std::size_t i = 0; i < std::min(part.limit, rows.size()); ++i)
+      json["waiting"].push_back(item_json(*rows[i]));
+    json["waiting_matching"] = rows.size();
+    json["waiting_total"] = {
+        {"shapes", shapes_.size()}, {"requests", requests}, {"infeasible", infeasible}};
+  }
+
  private:
+  using Row = std::pair<const std::tuple<std::string, std::string, std::string>, Shape>;
+
+  static bool is_infeasible(const Row& row) { return row.second.why.word == "(Infeasible)"; }
+
+  static Json item_json(const Row& row) {
+    const auto& [key, shape] = row;
+    return {{"kind", std::get<0>(key)},
+            {"asks", std::get<1>(key)},
+            {"resources", resources_json(shape.resources)},
+            {"count", shape.count},
+            {"jobs", shape.jobs.size()},
+            {"reason", shape.why.word},
+            {"text", shape.why.text},
+            {"id", shape.id}};
+  }
+
   bool may_scan(std::size_t times) {
     const auto scanned = times * std::max<std::size_t>(nodes_, 1);
     if (scanned_ + scanned > max_scanned) return false;
@@ -203,7 +234,9 @@ std::string waits_for(const HeadTables& tables, const DemandClass& demand,
   return "(" + std::string(to_string(held_back->code)) + ")";
 }
 
-Json waiting_json(const HeadTables& tables) {
+namespace {
+
+Waiting waiting_shapes(const HeadTables& tables) {
   Waiting waiting(tables);
   // Many lessees of one class have the same request.
   struct Counted {
@@ -236,7 +269,15 @@ Json waiting_json(const HeadTables& tables) {
     if (group.state != GroupState::removed && row != nullptr && !row->complete())
       waiting.add(group);
   }
-  return waiting.json();
+  return waiting;
+}
+
+}  // namespace
+
+Json waiting_json(const HeadTables& tables) { return waiting_shapes(tables).json(); }
+
+void add_waiting_part(const HeadTables& tables, const ListPart& part, Json& json) {
+  waiting_shapes(tables).add_part(part, json);
 }
 
 }  // namespace mobula::internal::head

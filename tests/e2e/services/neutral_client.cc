@@ -1,5 +1,6 @@
 // Calls functions and methods of another program by name, without their declarations:
-//   neutral_client values|errors|actor|deaths|waits|name JOB_NAME [MIB of the largest value]
+//   neutral_client values|errors|refs|results|types
+//                  actor|deaths|waits|name JOB_NAME [MIB of the largest value]
 // or is another program with this name of its job:
 //   neutral_client serve JOB_NAME
 #include <mobula/dynamic.h>
@@ -171,13 +172,92 @@ void show_errors() {
     const Argument argument{.value = &value};
     (void)value_of(submit({.name = "same_int", .program = program}, {}, {&argument, 1})[0]);
   });
-  show_error("results",
-             [] { (void)submit({.name = "nothing", .program = program}, {}, {}, {.count = 2}); });
+  show_error("results", [] {
+    (void)value_of(submit({.name = "nothing", .program = program}, {}, {}, {.count = 2})[0]);
+  });
   show_error("create", [] {
     (void)create({.name = "Store", .class_name = "Store", .program = program}, {}, {});
   });
   program = "neutral_servise";
   show_error("program", [] { (void)run("same_int", {1}); });
+}
+
+std::vector<NeutralValue> values_of(const std::vector<mobula::AnyRef>& refs) {
+  std::vector<NeutralValue> values;
+  for (const auto& each : refs) values.push_back(value_of(each));
+  return values;
+}
+
+std::vector<mobula::AnyRef> submit_several(const std::string& function, const Arguments& arguments,
+                                           int count) {
+  const auto payloads = payloads_of(arguments);
+  return submit({.name = function, .program = program}, {}, passed(payloads), {.count = count});
+}
+
+// The value of a ref of the other program, by a function there.
+NeutralValue read_there(const NeutralValue& ref) { return run("read_ref", {ref}); }
+mobula::AnyRef ref_in(const NeutralValue& value) { return std::get<Ref>(value.content()).get(); }
+
+void show(const std::string& name, bool equal) {
+  std::cout << name << ": " << (equal ? "equal" : "DIFFERENT") << std::endl;
+}
+
+void show_refs() {
+  const NeutralValue result = run("start_double", {21});
+  show("result", read_there(result) == NeutralValue(42));
+  // As an argument by ref, whose value is typed.
+  const mobula::AnyRef doubled = ref_in(result);
+  const Argument by_ref{.ref = &doubled};
+  show("typed by ref", value_of(submit({.name = "same_int", .program = program}, {},
+                                       {&by_ref, 1})[0]) == NeutralValue(42));
+  show("same ref", run("pass_on", {result}) == result);
+  show("empty ref", read_there({}) == NeutralValue(-1));
+  show("empty result", run("pass_on", {NeutralValue()}) == NeutralValue());
+  // Refs inside of values, in both directions.
+  const NeutralValue given = List{"a", List{result, run("start_double", {1})},
+                                  Dictionary{{"b", result}, {"c", NeutralValue()}}};
+  show("sum", run("sum_of", {given}) == NeutralValue(42 + 2 + 42));
+  const NeutralValue back = run("share", {given});
+  show("sum of shared", run("sum_of", {back}) == NeutralValue(42 + 2 + 42 + 100));
+  const auto& parts = std::get<List>(back.content());
+  show("shared ref", std::get<List>(parts[1].content())[0] == result);
+  // A ref of this program. Its value is neutral.
+  const NeutralValue own = mobula::AnyRef(put(neutral_payload(9)));
+  show("own ref", run("read_neutral", {own}) == NeutralValue(9));
+  show("own ref back", value_of(ref_in(run("pass_on", {own}))) == NeutralValue(9));
+  show_error("own ref read as C++", [&] { (void)read_there(own); });
+  show_error("C++ ref read here", [&] { (void)value_of(doubled); });
+  show_error("value for a ref", [] { (void)run("read_ref", {5}); });
+  show_error("ref for a value", [&] { (void)run("same_int", {result}); });
+  show_error("another type by ref", [&] {
+    (void)value_of(submit({.name = "same_text", .program = program}, {}, {&by_ref, 1})[0]);
+  });
+  show_error("ref in a member", [&] {
+    (void)run("share", {NeutralValue(List{"a", List{NeutralValue(List{result})}, Dictionary{}})});
+  });
+}
+
+void show_results() {
+  const auto three = submit_several("three", {5}, 3);
+  show("three", value_of(three[0]) == NeutralValue(5) && value_of(three[1]) == "three" &&
+                    read_there(value_of(three[2])) == NeutralValue(6));
+  const auto whole = value_of(submit_to("three", {5}));
+  show("three as one", std::get<List>(whole.content()).size() == 3);
+  show("both", values_of(submit_several("both", {4}, 2)) == std::vector<NeutralValue>{4, -4});
+  show("deferred",
+       values_of(submit_several("later_both", {4}, 2)) == std::vector<NeutralValue>{4, "later"});
+  show("none", submit_several("both", {4}, 0).empty());
+  show_error("four", [] { (void)value_of(submit_several("three", {5}, 4)[3]); });
+  show_error("two of one", [] { (void)value_of(submit_several("same_int", {5}, 2)[0]); });
+  show_error("third", [] { (void)value_of(submit_several("broken_third", {}, 3)[0]); });
+}
+
+void show_types() {
+  show_error("owner", [] { (void)run("takes_owner", {NeutralValue(List{1, List{}})}); });
+  show_error("tensor", [] { (void)run("gives_tensor"); });
+  show_error("stream", [] {
+    (void)submit({.name = "both", .program = program}, {}, {}, {.streaming = true});
+  });
 }
 
 NeutralValue call_store(const std::string& method, const Arguments& arguments) {
@@ -194,6 +274,19 @@ void show_actor() {
             << std::endl;
   std::cout << "later: " << (call_store("later", {"x"}) == NeutralValue("x") ? "x" : "DIFFERENT")
             << std::endl;
+  const auto store = get_actor("store", "neutral", "Store");
+  const auto both = call(store, {.name = "both"}, {}, {}, {.count = 2});
+  show("both", values_of(both) == std::vector<NeutralValue>{7, "seven"});
+  const NeutralValue own = mobula::AnyRef(put(neutral_payload(9)));
+  (void)call_store("keep", {own});
+  show("kept", value_of(ref_in(call_store("kept", {}))) == NeutralValue(9));
+  show_error("read kept", [] { (void)call_store("read_kept", {}); });
+  show_error("items", [&] {
+    const auto stream = call(store, {.name = "both"}, {}, {}, {.streaming = true});
+    const auto step = next(stream[0], {.timeout = std::chrono::seconds(60)});
+    if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&step))
+      mobula::detail::throw_error(*error);
+  });
   show_error("put", [] { (void)call_store("put", {"a", List{"three", 3}}); });
   show_error("erase", [] { (void)call_store("erase", {"a"}); });
   show_error("class", [] { (void)get_actor("store", "neutral", "Shop"); });
@@ -248,6 +341,9 @@ int main(int argc, char** argv) try {
       mobula::init(argc, argv, {.job_name = part == "serve" ? program : "neutral_client"});
   if (part == "values") show_values();
   if (part == "errors") show_errors();
+  if (part == "refs") show_refs();
+  if (part == "results") show_results();
+  if (part == "types") show_types();
   if (part == "actor") show_actor();
   if (part == "deaths") show_deaths();
   if (part == "waits") show_waits();

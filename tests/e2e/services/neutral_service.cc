@@ -1,11 +1,13 @@
 // Functions and an actor that untyped callers of other programs call with neutral values. It serves
 // until its input ends: neutral_service JOB_NAME
 #include <mobula/mobula.h>
+#include <mobula/neutral.h>
 #include <mobula/service.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
@@ -36,6 +38,59 @@ int twin(int x) { return x + 2; }
 }  // namespace second
 
 double sum(const mobula::Tensor& tensor) { return static_cast<double>(tensor.shape().size()); }
+
+// Refs of this program and of its callers.
+std::int64_t slow_double(std::int64_t x) { return 2 * x; }
+mobula::ObjectRef<std::int64_t> start_double(std::int64_t x) {
+  return mobula::task<slow_double>.options({.num_cpus = 0}).remote(x);
+}
+using IntRef = mobula::ObjectRef<std::int64_t>;
+IntRef pass_on(IntRef ref) { return ref; }
+std::int64_t read_ref(IntRef ref) { return ref.empty() ? -1 : mobula::get(ref); }
+struct Shared {
+  std::string name;
+  std::vector<IntRef> refs;
+  std::map<std::string, std::optional<IntRef>> more;
+};
+Shared share(Shared given) {
+  given.refs.push_back(mobula::put(std::int64_t{100}));
+  return given;
+}
+std::int64_t sum_of(Shared given) {
+  std::int64_t sum = 0;
+  for (const IntRef& each : given.refs) sum += mobula::get(each);
+  for (const auto& [name, each] : given.more) sum += each ? mobula::get(*each) : 0;
+  return sum;
+}
+// Reads a value in the format of its producer.
+std::int64_t read_neutral(mobula::ObjectRef<std::int64_t> ref) {
+  const mobula::AnyRef any(ref);
+  const auto fetched = mobula::dynamic::get({&any, 1});
+  const auto value =
+      mobula::dynamic::neutral_value(std::get<mobula::dynamic::StoredPayload>(fetched[0]));
+  return std::get<std::int64_t>(value.content());
+}
+
+// Several results.
+std::tuple<std::int64_t, std::string, IntRef> three(std::int64_t x) {
+  return {x, "three", mobula::put(x + 1)};
+}
+std::array<std::int64_t, 2> both(std::int64_t x) { return {x, -x}; }
+std::tuple<int, double, std::string> broken_third() { return {1, 0.5, "\xff"}; }
+mobula::Deferred<std::tuple<std::int64_t, std::string>> later_both(std::int64_t x) {
+  mobula::Promise<std::tuple<std::int64_t, std::string>> promise;
+  auto answer = promise.get_deferred();
+  promise.set_value({x, "later"});
+  return answer;
+}
+
+// Types that do not cross.
+struct Owner {
+  int number = 0;
+  std::vector<mobula::Tensor> tensors;
+};
+int takes_owner(Owner owner) { return owner.number; }
+std::tuple<int, mobula::Tensor> gives_tensor() { return {1, mobula::Tensor::from({1.0F})}; }
 std::string broken_text() { return "\xff"; }
 std::tuple<int, std::string> broken_member() { return {1, "\xff"}; }
 int fail(std::string why) { throw std::runtime_error(why); }
@@ -70,11 +125,12 @@ std::variant<std::int64_t, std::string> same_variant(std::variant<std::int64_t, 
 }
 Outer same_struct(Outer x) { return x; }
 
-const mobula::Functions<&first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail,
-                        &die, &pid, &hold, &nothing, &outside, &same_bool, &same_int,
-                        &same_unsigned, &same_small, &same_double, &same_float, &same_text,
-                        &same_bytes, &same_list, &same_map, &same_pairs, &same_optional,
-                        &same_variant, &same_struct>
+const mobula::Functions<
+    &first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail, &die, &pid, &hold,
+    &nothing, &outside, &same_bool, &same_int, &slow_double, &start_double, &pass_on, &read_ref,
+    &share, &sum_of, &read_neutral, &three, &both, &broken_third, &later_both, &takes_owner,
+    &gives_tensor, &same_unsigned, &same_small, &same_double, &same_float, &same_text, &same_bytes,
+    &same_list, &same_map, &same_pairs, &same_optional, &same_variant, &same_struct>
     functions;
 
 class Store {
@@ -91,12 +147,19 @@ class Store {
     return answer;
   }
   int die() { return ::raise(SIGKILL); }
+  void keep(mobula::ObjectRef<std::int64_t> ref) { kept_ = ref; }
+  mobula::ObjectRef<std::int64_t> kept() const { return kept_; }
+  std::int64_t read_kept() const { return mobula::get(kept_); }
+  std::tuple<std::int64_t, std::string> both() const { return {7, "seven"}; }
 
  private:
   std::map<std::string, Inner> items_;
+  mobula::ObjectRef<std::int64_t> kept_;
 };
 
-const mobula::Service<Store, &Store::put, &Store::get, &Store::later, &Store::die> service;
+const mobula::Service<Store, &Store::put, &Store::get, &Store::later, &Store::die, &Store::keep,
+                      &Store::kept, &Store::read_kept, &Store::both>
+    service;
 
 int main(int argc, char** argv) {
   const auto cluster =

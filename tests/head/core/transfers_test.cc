@@ -209,6 +209,19 @@ TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
   EXPECT_EQ(first["since_ms"], 0);
 }
 
+TEST_F(TransferQuestions, LimitKeepsLatestOfAllProcesses) {
+  send_query("list", "transfers", R"({"limit": "2"})");
+  EXPECT_EQ(query(1).limit, 2u);
+  answers(1, {5s, 1s});
+  answers(2, {3s, 2s});
+  const Json list = document();
+  ASSERT_EQ(list["items"].size(), 2u);
+  EXPECT_EQ(list["items"][0]["since_ms"], 1000);
+  EXPECT_EQ(list["items"][1]["since_ms"], 2000);
+  EXPECT_NE(list["warnings"].dump().find("and 2 more"), std::string::npos) << list["warnings"];
+  EXPECT_EQ(send_query("list", "transfers", R"({"limit": "0"})").code, ErrorCode::invalid_argument);
+}
+
 TEST_F(TransferQuestions, CountsProcessesWithoutPendingTransfers) {
   agent.knows_under_way = false;
   agent.stored = {stored_object(JobId::of(2), 2s)};
