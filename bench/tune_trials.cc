@@ -111,10 +111,10 @@ int main(int argc, char** argv) {
   const int live = argc > 3 ? std::atoi(argv[3]) : 0;
   const auto cluster = mobula::init(argc, argv, {});
   bool within_limit = true;
-  if (live > 0) within_limit = measure_live(directory, live) && within_limit;
   if (trials > 0) {
     within_limit = measure(directory, trials, tune::ReuseActors::never) && within_limit;
     within_limit = measure(directory, trials, tune::ReuseActors::always) && within_limit;
   }
+  if (live > 0) within_limit = measure_live(directory, live) && within_limit;
   return within_limit ? 0 : 1;
 }

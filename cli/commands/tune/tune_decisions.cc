@@ -31,12 +31,16 @@ std::string milestone_text(const DecisionNote& note) {
   return text;
 }
 
+std::string value_text(const tune::Value& value) {
+  return value.is_number() && !value.is_integer() ? number_text(value.number()) : to_string(value);
+}
+
 std::string replaced_parameters(const DecisionNote& note) {
   std::string text;
   for (const auto& [name, value] : note.after) {
     const tune::Value* before = note.before.find(name);
     text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", name,
-                        before == nullptr ? "(none)" : to_string(*before), to_string(value));
+                        before == nullptr ? "(none)" : value_text(*before), value_text(value));
   }
   return text;
 }
