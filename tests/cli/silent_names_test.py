@@ -33,9 +33,9 @@ class SilentNames(unittest.TestCase):
             except BlockingIOError:
                 return found
 
-    def test_it_is_asked_twice_and_named(self):
-        with tempfile.TemporaryDirectory(prefix="mobula-names-") as folder:
-            env = {**os.environ, "MOBULA_STATE_DIR": folder}
+    def test_queries_silent_server_twice_and_names_it(self):
+        with tempfile.TemporaryDirectory(prefix="mobula-names-") as directory:
+            env = {**os.environ, "MOBULA_STATE_DIR": directory}
             ended = subprocess.run([MOBULA, "status", "--address", "head.mobula.test:4711"], env=env, text=True,
                                    capture_output=True, timeout=PATIENCE)
         self.assertEqual(ended.returncode, 3, ended.stderr)
