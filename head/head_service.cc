@@ -158,9 +158,8 @@ void HeadService::step(Event event) {
   const EventKind kind(event);
   const Time began = monotonic_now();
   step_recorded(*core_, recorder_.get(), began, std::move(event), commands);
-  if (const Duration took = monotonic_now() - began; took > slow_step_threshold) {
-    log_warn("head: slow step event={} took_ms={}", kind.text(), took / 1ms);
-  }
+  if (const auto line = slow_step_line("head", kind, monotonic_now() - began))
+    log_warn("{}", *line);
   carry_out(commands);
   heap_trim_.maybe(began);
 }

@@ -180,6 +180,18 @@ TEST_F(Recovery, DriverNeverReturned_SlotsEnd) {
   EXPECT_TRUE(cluster.view().jobs[0].ended);
 }
 
+TEST_F(Recovery, HeadRestartsAgain_AbsenceContinues) {
+  cluster.wall_clock_runs = true;
+  recover_without_the_driver();
+  cluster.pass(HeadOptions{}.driver_absence - 10s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.pass(11s);
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+}
+
 // The agent of the driver died with the head, so the driver needs another one.
 TEST_F(Recovery, DriverReturnsLate_JobContinues) {
   recover_without_the_driver();
