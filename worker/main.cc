@@ -342,7 +342,7 @@ Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& option
     auto watch = loop.watch(life_fd, Interest::read, [&](Readiness) {
       if (!at_end(life_fd)) return;
       on_life.reset();
-      log_info("stopping: the process that started this agent is gone");
+      log_info("stopping: the process that started this agent has exited");
       if (!(*service)->stopping()) (*service)->stop(false);
     });
     if (!watch) return watch.error();

@@ -154,7 +154,7 @@ class ClusterProbe {
     const auto pong = client.request("ping");
     const auto after = now_ms();
     add(ok("cluster",
-           fmt::format("the head at {} answers within {} ms", cluster_.address, after - before)));
+           fmt::format("the head at {} replies within {} ms", cluster_.address, after - before)));
     const auto json = pong ? Json::parse(*pong, nullptr, false) : Json();
     if (json.is_object() && json.contains("time_ms"))
       add(check_clock(before, json.value("time_ms", std::int64_t{0}), after));
@@ -280,7 +280,7 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
   if (const auto silent = wrong.find("silent"); silent != wrong.end()) {
     found.push_back(mend(
         name,
-        fmt::format("no answer within {} s from {}: a firewall drops packets, or the machine is "
+        fmt::format("no reply within {} s from {}: a firewall drops packets, or the machine is "
                     "off or has no route",
                     port_timeout / 1s, some_of(silent->second)),
         fmt::format(

@@ -103,7 +103,7 @@ Findings check_devices() {
     return found;
   }
   const std::string what =
-      count == 0 ? fmt::format("did not answer within {} s", vendor_patience_ms / 1000)
+      count == 0 ? fmt::format("did not reply within {} s", vendor_patience_ms / 1000)
                  : fmt::format("terminated the probing process with code {}", child->wait());
   return {mend("GPU libraries", "vendor libraries " + what,
                "nvidia-smi shows whether the driver still answers; "

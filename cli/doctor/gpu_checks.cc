@@ -111,7 +111,7 @@ std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool
   if (!version || !devices) {
     found.push_back(
         mend("GPUs", !devices ? devices.error().text : version.error().text,
-             "nvidia-smi -q shows the GPU that does not answer; nvidia-smi -r resets an idle GPU"));
+             "nvidia-smi -q shows the GPU that does not reply; nvidia-smi -r resets an idle GPU"));
     return 0;
   }
   if (!kernel.empty() && *version != kernel) {

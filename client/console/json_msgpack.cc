@@ -45,7 +45,7 @@ bool has_json(std::span<const std::byte> bytes, bool with_binary) {
 Result<Json> json_of_msgpack(std::span<const std::byte> bytes) {
   if (!has_json(bytes, true)) {
     return failure(ErrorCode::corrupt,
-                   "the bytes are no msgpack value with text keys of at most 512 levels");
+                   "the bytes are not a msgpack value with text keys of at most 512 levels");
   }
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return Json::from_msgpack(first, first + bytes.size());

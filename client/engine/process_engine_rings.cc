@@ -63,7 +63,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
     fds.pop_back();
   }
   if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
-    print_stderr("mobula: calls go by socket: {}", taken.error().text);
+    print_stderr("mobula: calls use the socket: {}", taken.error().text);
     return;
   }
   auto watch = loop().watch(rings_.doorbell()->event(), Interest::read, [this](Readiness) {
@@ -128,7 +128,7 @@ void ProcessEngine::close_unused_rings() {
 // No further ring to such a peer: it would corrupt that one as well.
 void ProcessEngine::broken(const std::vector<OpenRingReply>& rings) {
   for (const OpenRingReply& ring : rings) {
-    print_stderr("mobula: process {} wrote what is no frame into its ring; calls go by socket",
+    print_stderr("mobula: process {} wrote invalid bytes into its ring; calls use the socket",
                  ring.peer.brief());
     tell_agent(RingClosed{ring.ring});
     if (!ring.calls) continue;

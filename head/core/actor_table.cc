@@ -308,7 +308,7 @@ void ActorTable::remember_finder(ProcessId process, ActorId id) {
 void ActorTable::end_if_unheld(Actor& actor) {
   if (!actor.unheld || !actor.watchers.empty() || actor.state == ActorState::dead) return;
   mark_unheld_later.hit();
-  finish(actor, "its last handle is gone");
+  finish(actor, "its last handle was released");
 }
 
 void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& message) {
@@ -380,7 +380,7 @@ void ActorTable::end_unheld(const EntrustedActor& fact) {
   }
   if (actor->state == ActorState::dead || !actor->spec().owner.empty()) return;
   mark_unheld.hit();
-  end(ProcessId(), fact.job, EndActor{fact.actor, false, true, "its last handle is gone"});
+  end(ProcessId(), fact.job, EndActor{fact.actor, false, true, "its last handle was released"});
 }
 
 void ActorTable::entrusted(const std::vector<EntrustedActor>& actors) {

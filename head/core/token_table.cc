@@ -234,10 +234,10 @@ Result<void> TokenTable::drop_ended() {
 
 Result<std::string> TokenTable::create(const std::string& argument) {
   const Json json = Json::parse(argument, nullptr, false);
-  if (!json.is_object()) return wrong("token create: the request is no JSON object");
+  if (!json.is_object()) return wrong("token create: the request is not a JSON object");
   TokenRow row;
   row.public_key = text_member(json, "public_key");
-  if (!is_key(row.public_key)) return wrong("token create: 'public_key' is no CURVE key");
+  if (!is_key(row.public_key)) return wrong("token create: 'public_key' is not a CURVE key");
   row.id = id_of(row.public_key);
   if (const auto at = rows_.find(row.id); at != rows_.end()) {
     mark_created_again.hit();

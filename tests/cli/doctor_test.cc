@@ -108,7 +108,7 @@ TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
   ASSERT_EQ(found.size(), 3u);
   expect_mend(found[0], "connection refused", "mobula doctor");
   EXPECT_THAT(found[0].seen, HasSubstr("10.0.0.2:7 (agent of node b)"));
-  expect_mend(found[1], "no answer within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
+  expect_mend(found[1], "no reply within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
   expect_mend(found[2], "host nowhere is unknown", "--advertise");
   const auto head = check_ports("head port", {{"head", "h:1", PortAnswer::refused, {}}});
   expect_mend(head.front(), "connection refused at h:1", "mobula start --head");

@@ -304,7 +304,7 @@ class Network(Case):
                 for each in waiting:
                     each.close()
         self.assertEqual(code, 3)
-        self.assert_fix(found, "head port", "no answer within 3 s", "allow TCP to port")
+        self.assert_fix(found, "head port", "no reply within 3 s", "allow TCP to port")
 
     def test_reports_unknown_host_name(self):
         code, found = self.doctor("--address", "no-such-machine.invalid:46390")

@@ -22,7 +22,7 @@ import pexpect
 
 MOBULA, PROGRAM = [os.path.abspath(path) for path in sys.argv[1:3]]
 PATIENCE = 60  # seconds; the machine may be busy
-ANY_PROMPT = r"\) > "  # also while the head does not answer
+ANY_PROMPT = r"\) > "  # also while the head does not reply
 PROMPT = r"\(default 1n [0-9.]+/2 CPU\) > "
 
 
@@ -502,7 +502,7 @@ class WithoutACluster(unittest.TestCase):
             shell.expect(PROMPT)
             shell.send("stop --grace 0\r")
             shell.expect("is stopped on this machine")
-            shell.expect("the head does not answer")
+            shell.expect("the head does not reply")
             shell.send("status\r")
             shell.expect("mobula start --head")
             shell.send("exit\r")

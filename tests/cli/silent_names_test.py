@@ -40,7 +40,7 @@ class SilentNames(unittest.TestCase):
                                    capture_output=True, timeout=PATIENCE)
         self.assertEqual(ended.returncode, 3, ended.stderr)
         self.assertIn("reach the head at head.mobula.test:4711", ended.stderr)
-        self.assertIn("the name server does not answer", ended.stderr)
+        self.assertIn("the name server does not reply", ended.stderr)
         self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
         asked = self.questions()
         self.assertTrue(asked, "the test's own name server was not asked")

@@ -128,7 +128,7 @@ within 60 test -s "$work/lost.pid"
 kill -KILL "$(ps -o ppid= -p "$(<"$work/lost.pid")" | tr -d ' ')"
 wait "$launched"
 check "the other ranks exit after rank 0 was killed" codes_are lost 137 3 3
-check "the error names the silent rank" says lost 1 "no longer answers"
+check "the error names the silent rank" says lost 1 "no longer replies"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
 
 # Rank 0 has exited before another rank started, or while it was starting.

@@ -489,7 +489,7 @@ void SlotTable::resides(NodeId node, const SlotResident& message) {
   tables_.scheduler.set_resident(message.slot, slot->residence.any());
   // An idle slot returns automatically, with or without a recall. A resident slot does not.
   if (!slot->residence.any() || !slot->recalled || slot->stopping) return;
-  tables_.processes.send(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
+  tables_.processes.send(slot->lessee, RecallSlot{message.slot, "it was recalled before"});
 }
 
 void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {

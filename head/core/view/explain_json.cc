@@ -444,9 +444,8 @@ Result<std::string> explanation_of_id(const HeadTables& tables, const Hash128& b
   if (tables.jobs.find(JobId(bits)) != nullptr) {
     return failure(
         ErrorCode::not_found,
-        fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
-                    "`mobula list tasks "
-                    "--filter job_id={0}` shows its tasks, each of which can be explained",
+        fmt::format("explain {0}: the job of a program does not wait itself; explain one of "
+                    "its tasks, which `mobula list tasks --filter job_id={0}` lists",
                     JobId(bits).hex()));
   }
   return failure(

@@ -286,9 +286,9 @@ void PullQueue::late(Time now, PullId id, std::vector<PullCommand>& out) {
     if (source.state == State::busy) {
       source.state = State::known;
     } else if (source.state == State::requested) {
-      pull.failure =
-          failure(ErrorCode::timed_out, fmt::format("pull of {}: node {} did not answer",
-                                                    name_of(pull.key), source.node.brief()));
+      pull.failure = failure(
+          ErrorCode::timed_out,
+          fmt::format("pull of {}: node {} did not reply", name_of(pull.key), source.node.brief()));
       close(pull, source, out);
     }
   }

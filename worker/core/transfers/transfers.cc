@@ -95,8 +95,8 @@ void Transfers::answered(NodeId from, PullReply ready) {
     mark_plain_refused.hit();
     peers_.send(from, PullComplete{ready.pull, {}});
     ready.failure = failure(ErrorCode::permission_denied,
-                            fmt::format("node {} would send bytes unsealed, and the fabric is not "
-                                        "declared trusted",
+                            fmt::format("node {} would send bytes unencrypted, and the fabric "
+                                        "is not declared trusted",
                                         from.brief()));
   }
   std::vector<transfer::PullCommand> commands;
