@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "cli/build_kind.h"
+#include "cli/commands/cluster_commands.h"
 #include "cli/commands/event_flags.h"
-#include "cli/commands/fleet_commands.h"
 #include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
 #include "cli/flag_texts.h"

@@ -115,6 +115,7 @@ class Check:
         self.root = root
         self.page = Page(root / PAGE)
         self.breaches = []
+        self.named = {}  # base name of a source -> its path
         self.edges = {}  # directory -> {directory it includes: position}
 
     def breach(self, where, text):
@@ -194,6 +195,11 @@ class Check:
         for number, line in enumerate(lines, 1):
             if len(line) > COLUMNS and number not in data:
                 self.breach(f"{name}:{number}", f"{len(line)} columns, at most {COLUMNS}; wrap the line")
+        # A public header is included as <mobula/name.h>, so its name may occur within the library once.
+        if not name.startswith(("tests/", "bench/", "examples/", "include/")) and path.name != "CMakeLists.txt":
+            other = self.named.setdefault(path.name, name)
+            if other != name:
+                self.breach(name, f"{other} has the same base name; name the type or the task of the file")
         vague = VAGUE & set(path.stem.split("_"))
         if vague:
             self.breach(name, f"'{vague.pop()}' in a file name; name the type or the task of the file")

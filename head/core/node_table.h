@@ -13,10 +13,10 @@
 #include "base/deadline_heap.h"
 #include "base/table.h"
 #include "head/core/head_events.h"
-#include "head/core/options.h"
+#include "head/core/head_options.h"
 #include "head/core/rows.h"
 #include "head/core/slots/device_claims.h"
-#include "head/core/view/view.h"
+#include "head/core/view/head_view.h"
 #include "protocol/session/session.h"
 
 namespace mobula::internal::head {

@@ -26,7 +26,7 @@ TABLE = """# Architecture
 | `head` | service | `head/core`, `protocol` |
 | `worker` | agent | `protocol`, `store` |
 | `cli` | commands | `protocol`, `client` |
-| `cli/main.cc` | the program | `head/main.h` |
+| `cli/main.cc` | the program | `head/head_main.h` |
 | `examples` | programs | `include/mobula` |
 | `tests` | tests | everything |
 
@@ -45,10 +45,10 @@ SOUND = {
     "head/core/members.h": '#include "protocol/message.h"\n#include "scheduler/view.h"\n',
     "head/core/CMakeLists.txt": "mobula_library(head/core SOURCES a.cc LINKS base protocol fmt::fmt)\n",
     "scheduler/view.h": "#include <map>\nstd::map<int, Row*> rows;\n",
-    "head/main.h": '#include "head/core/members.h"\n',
+    "head/head_main.h": '#include "head/core/members.h"\n',
     "client/get.cc": "#include <mobula/get.h>\n",
     "include/mobula/get.h": "#include <mobula/ref.h>\n#include <vector>\n",
-    "cli/main.cc": '#include "head/main.h"\n#include "client/get.h"\n',
+    "cli/main.cc": '#include "head/head_main.h"\n#include "client/get.h"\n',
     "cli/CMakeLists.txt": "mobula_program(mobula SOURCES main.cc LINKS client head CLI11::CLI11)\n",
     "examples/hello.cc": "#include <mobula/get.h>\n",
     "tests/head/core/members_test.cc": '#include "head/core/members.h"\n#include "sim/world.h"\n',
@@ -100,7 +100,7 @@ class CheckLayers(unittest.TestCase):
                            {"worker/agent.cc": '#include "head/core/members.h"\n'})
 
     def test_only_the_named_file_has_the_extra_permission(self):
-        self.assert_breach("cli may not include head", {"cli/top.cc": '#include "head/main.h"\n'})
+        self.assert_breach("cli may not include head", {"cli/top.cc": '#include "head/head_main.h"\n'})
         self.assert_breach("cli may not include head", {"cli/main.cc": '#include "head/journal.h"\n'})
 
     def test_public_header_includes_no_internal_one(self):
@@ -166,6 +166,9 @@ class CheckLayers(unittest.TestCase):
 
     def test_rejects_vague_file_name(self):
         self.assert_breach("'util' in a file name", {"base/string_util.h": "#pragma once\n"})
+
+    def test_rejects_second_file_of_a_name(self):
+        self.assert_breach("has the same base name", {"head/twin.h": "#pragma once\n", "worker/twin.h": "#pragma once\n"})
 
     def test_rejects_page_without_the_table(self):
         status, output = check({"docs/architecture.md": "# Architecture\n"})

@@ -12,7 +12,7 @@
 
 #include "worker/process/orphans.h"
 #include "worker/process/pipe.h"
-#include "worker/process/watch/cgroup.h"
+#include "worker/process/watch/kill_group.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "head/main.h"
+#include "head/head_main.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

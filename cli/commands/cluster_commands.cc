@@ -1,4 +1,4 @@
-#include "cli/commands/fleet_commands.h"
+#include "cli/commands/cluster_commands.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>

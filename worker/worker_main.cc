@@ -1,4 +1,4 @@
-#include "worker/main.h"
+#include "worker/worker_main.h"
 
 #include <linux/magic.h>
 #include <malloc.h>
@@ -24,9 +24,9 @@
 #include "transport/net/address.h"
 #include "worker/agent_state_dir.h"
 #include "worker/fabric.h"
+#include "worker/process/watch/executor_table.h"
 #include "worker/process/watch/gpu_libraries.h"
 #include "worker/process/watch/gpu_probe_process.h"
-#include "worker/process/watch/process_table.h"
 #include "worker/worker_service.h"
 
 extern "C" char** environ;
