@@ -110,7 +110,7 @@ def code_texts(source):
         texts.append(Text(blank.count("\n", 0, test.start()) + 1, "test", test[1]))
     seen = set()
     for number, words in enumerate(blank.splitlines(), 1):
-        for name in re.findall(r'[A-Za-z_]\w{3,}', words):
+        for name in re.findall(r'[A-Za-z_]\w{2,}', words):
             if name not in seen:
                 seen.add(name)
                 texts.append(Text(number, "name", name))
@@ -153,7 +153,7 @@ def python_texts(source):
             continue
         texts.extend(string_text(line, "".join(strings)))
         strings.clear()
-        if token.type == tokenize.NAME and len(token.string) >= 4 and token.string not in seen:
+        if token.type == tokenize.NAME and len(token.string) >= 3 and token.string not in seen:
             seen.add(token.string)
             texts.append(Text(token.start[0], "name", token.string))
     for test in re.finditer(r"^[ \t]+def test_(\w+)", source, re.M):

@@ -222,13 +222,13 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline,
 void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page,
                           std::optional<Duration> at_most, Until until) {
   lock.unlock();
-  const bool napped = leader_sleep_.sleep(bell, page, at_most, until);
+  const bool coalesced = leader_sleep_.sleep(bell, page, at_most, until);
   lock.lock();
-  if (!napped) return;
+  if (!coalesced) return;
   bell.announce(Doorbell::Sleep::awake);
   const std::uint64_t before = calls_received_;
   drain_rings();
-  leader_sleep_.napped(calls_received_ - before);
+  leader_sleep_.report_coalesced(calls_received_ - before);
 }
 
 void ProcessEngine::attend(Lock& lock, bool at_once) {

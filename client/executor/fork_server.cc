@@ -221,7 +221,7 @@ Result<void> check_fork_server_start(const ForkServerLimits& limits) {
 
 ForkedExecutor run_fork_server(const ForkServerLimits& limits) {
   auto socket = take_socket(fork_server_fd_variable);
-  if (!socket) refuse_to_run("this process was not started as a nursery");
+  if (!socket) refuse_to_run("this process was not started as a fork server");
   ForkServerHello hello;
   load_libraries_for_executors();
   if (const auto checked = check_fork_server_start(limits); !checked)

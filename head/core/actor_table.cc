@@ -19,7 +19,7 @@ const CoverageMark mark_found_meanwhile("head.actor_found_by_name_while_its_last
 const CoverageMark mark_unheld_later("head.actor_ends_with_the_last_handle_that_was_found");
 const CoverageMark mark_leaves("head.name_taken_from_an_actor_that_exits");
 const CoverageMark mark_entrusted("head.actor_owned_by_its_job");
-const CoverageMark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
+const CoverageMark mark_unheld("head.last_handle_of_an_entrusted_actor_released");
 
 FindActorReply found_answer(const Actor& actor) {
   FindActorReply answer;

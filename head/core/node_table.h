@@ -133,7 +133,7 @@ class NodeTable {
 
   // A key was revoked (RevocationList): its nodes are dead immediately, and all agents are
   // notified.
-  void key_voided(const std::string& user_id, const std::string& why);
+  void key_revoked(const std::string& user_id, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }
   const Node* find(NodeId node) const { return nodes_.find(node); }

@@ -143,9 +143,9 @@ void TokenTable::tick() {
         !ended_.insert(id).second)
       continue;
     mark_ended.hit();
-    tables_.nodes.key_voided(user_id_of(row),
-                             fmt::format("{} expired at {}; the head's clock says {}", title(row),
-                                         utc(row.expires_ms), utc(now_ms)));
+    tables_.nodes.key_revoked(user_id_of(row),
+                              fmt::format("{} expired at {}; the head's clock says {}", title(row),
+                                          utc(row.expires_ms), utc(now_ms)));
   }
   find_next_end();
 }
@@ -332,8 +332,8 @@ Result<std::string> TokenTable::revoke(const std::string& given) {
   ended_.insert(row.id);
   find_next_end();
   if (may_have_tickets_out(row, row.revoked_ms)) {
-    tables_.nodes.key_voided(user_id_of(row),
-                             fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+    tables_.nodes.key_revoked(user_id_of(row),
+                              fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
   }
   tables_.events.note(Severity::warning, "TOKEN_REVOKED", {},
                       fmt::format("{} of role {}", title(row), to_string(row.role)));

@@ -20,7 +20,7 @@ Finding named(const Findings& found, const std::string& name) {
 
 // Each fault comes with a command to type.
 void expect_fix(const Finding& finding, const std::string& seen, const std::string& fix) {
-  EXPECT_EQ(finding.verdict, Verdict::mend) << finding.seen;
+  EXPECT_EQ(finding.verdict, Verdict::fix) << finding.seen;
   EXPECT_THAT(finding.seen, HasSubstr(seen));
   EXPECT_THAT(finding.fix, HasSubstr(fix));
 }
@@ -122,8 +122,8 @@ TEST(Doctor, ShowsBothClocks) {
   EXPECT_EQ(check_clock(at, at - 10'000, at + 5).verdict, Verdict::note);
   const auto behind = check_clock(at, at + 7'200'000, at + 5);
   expect_fix(behind,
-              "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head",
-              "set-ntp");
+             "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head",
+             "set-ntp");
   expect_fix(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
 }
 
@@ -140,8 +140,8 @@ TEST(Doctor, ComparesNodeClocks) {
   EXPECT_EQ(check_node_clocks(nodes).verdict, Verdict::note);
   nodes.push_back(node("4", at + 7'200'000));
   expect_fix(check_node_clocks(nodes),
-              "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
-              "set-ntp");
+             "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
+             "set-ntp");
   EXPECT_THAT(check_node_clocks(nodes).seen, HasSubstr("10.0 s behind the head"));
 }
 
@@ -161,7 +161,7 @@ TEST(Doctor, ReportsDifferencesBetweenNodes) {
   const auto found = check_nodes(
       {node("a", "x", "550.1", "127.0.0.1:1"), node("b", "y", "535.2", "127.0.0.1:1")}, "x");
   expect_fix(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)",
-              "one driver version");
+             "one driver version");
   expect_fix(named(found, "node addresses"), "b (y)", "--advertise");
 }
 
@@ -185,7 +185,7 @@ TEST(Doctor, NamesDifferentGpuLibraries) {
       {one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.28.9"}}), without_gpus}, "x");
   ASSERT_EQ(found.size(), 1u);
   expect_fix(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)",
-              "MOBULA_NCCL_LIBRARY");
+             "MOBULA_NCCL_LIBRARY");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}})}, "x");
   expect_fix(named(found, "NCCL of nodes"), "no usable library on b (h)", "libnccl2");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.6"}, {nccl, "2.21.5"}})}, "x");

@@ -11,7 +11,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const CoverageMark mark_late_spans("head.span_answer_without_a_process");
+const CoverageMark mark_late_spans("head.span_reply_without_a_process");
 const CoverageMark mark_too_large("head.spans_of_an_ended_process_too_large");
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_old_demand("head.demand_out_of_date");
-const CoverageMark mark_old_generation("head.news_of_an_earlier_generation");
-const CoverageMark mark_gone_unasked("head.slot_gone_unasked");
+const CoverageMark mark_old_generation("head.message_of_an_earlier_generation");
+const CoverageMark mark_gone_unasked("head.slot_ended_without_a_request");
 const CoverageMark mark_hold_unknown("head.hold_of_unknown_slot");
 const CoverageMark mark_departed("head.slot_without_resources_awaits_submitted_calls");
 

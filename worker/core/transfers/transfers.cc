@@ -9,7 +9,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-const CoverageMark mark_partial_offer("worker.offer_of_what_is_still_coming");
+const CoverageMark mark_partial_offer("worker.offer_of_an_incomplete_object");
 const CoverageMark mark_withheld("worker.failed_pull_waits_for_its_readers");
 const CoverageMark mark_plain_refused("worker.plain_bytes_refused");
 

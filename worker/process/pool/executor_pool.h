@@ -76,7 +76,7 @@ struct PoolOptions {
   // the pool.
   std::function<void(ProcessId, std::string_view lines)> on_output;
   ExecutorTable* table = nullptr;     // records running executors; optional
-  std::vector<std::string> job_shim;  // program and first arguments of the job shim (warden.h)
+  std::vector<std::string> job_shim;  // program and first arguments of the job shim (job_shim.h)
   bool use_fork_servers = true;
   Duration start_timeout = 60s;  // from exec until `init` is reached
   std::size_t max_fork_servers = 64;
