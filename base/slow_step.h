@@ -66,4 +66,12 @@ class EventKind {
   std::size_t count_ = 0;
 };
 
+// The line of the log for a step of `component`, or none if the step was within the threshold.
+inline std::optional<std::string> slow_step_line(std::string_view component, const EventKind& kind,
+                                                 Duration took) {
+  if (took <= slow_step_threshold) return std::nullopt;
+  return std::string(component) + ": slow step event=" + kind.text() +
+         " took_ms=" + std::to_string(took / std::chrono::milliseconds(1));
+}
+
 }  // namespace mobula::internal

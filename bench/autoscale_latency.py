@@ -61,20 +61,20 @@ def resident_kib(pid):
 class Cluster:
     def __init__(self, build, most):
         self.mobula_program = os.path.join(build, "bin", "mobula")
-        self.folder = tempfile.mkdtemp(prefix="mobula-latency-", dir="/tmp")
-        self.launches = os.path.join(self.folder, "launches")
-        provider = os.path.join(self.folder, "provider.py")
+        self.directory = tempfile.mkdtemp(prefix="mobula-latency-", dir="/tmp")
+        self.launches = os.path.join(self.directory, "launches")
+        provider = os.path.join(self.directory, "provider.py")
         with open(provider, "w", encoding="utf-8") as file:
             file.write(PROVIDER)
-        types = os.path.join(self.folder, "types.yaml")
+        types = os.path.join(self.directory, "types.yaml")
         with open(types, "w", encoding="utf-8") as file:
             json.dump({"max_workers": most, "upscaling_speed": 1000, "target_wait_seconds": 0.001,
                        "provider": {"type": "command", "command": [sys.executable, provider], "file": self.launches},
                        "available_node_types": {"cpu": {"resources": {"CPU": 1}, "max_workers": most}}}, file)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.folder, "a")}
+        self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.directory, "a")}
         self.mobula("start", "--head", "--no-worker", "--http", "127.0.0.1:0", "--autoscale", types)
-        with open(os.path.join(self.folder, "a", "default", "head", "head.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.directory, "a", "default", "head", "head.json"), encoding="utf-8") as file:
             self.head = json.load(file)
         self.build = build
         self.driver = None
@@ -89,7 +89,7 @@ class Cluster:
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as comm, open(f"/proc/{pid}/environ", "rb") as environment:
-                    if comm.read().strip() == name and self.folder.encode() in environment.read():
+                    if comm.read().strip() == name and self.directory.encode() in environment.read():
                         return int(pid)
             except OSError:
                 continue
@@ -119,7 +119,7 @@ class Cluster:
             self.driver.kill()
             self.driver.wait()
         subprocess.run([self.mobula_program, "stop", "--grace", "0"], env=self.env, capture_output=True, timeout=TIMEOUT)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words):
         done = subprocess.run([self.mobula_program, *words], env=self.env, text=True, capture_output=True, timeout=TIMEOUT)

@@ -23,8 +23,8 @@ def main():
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     if rounds < 2:
         sys.exit("at least 2 rounds")
-    with tempfile.TemporaryDirectory(prefix="mobula-job-overhead-") as folder:
-        environment = dict(os.environ, MOBULA_STATE_DIR=folder)
+    with tempfile.TemporaryDirectory(prefix="mobula-job-overhead-") as directory:
+        environment = dict(os.environ, MOBULA_STATE_DIR=directory)
         for name in ("MOBULA_ADDRESS", "MOBULA_KEY_FILE"):
             environment.pop(name, None)
         subprocess.run([program, "start", "--head", "--num-cpus", "2"], env=environment, check=True,

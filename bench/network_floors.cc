@@ -149,7 +149,7 @@ double echo_rate(int outstanding) {
   if (::pipe(pipe) != 0) refused("pipe");
   const EndlessChild echo([&] { echo_for_ever(server, pipe[1]); });
   std::array<char, endpoint_bytes> endpoint{};
-  if (::read(pipe[0], endpoint.data(), endpoint.size()) <= 0) refused("the echo does not answer");
+  if (::read(pipe[0], endpoint.data(), endpoint.size()) <= 0) refused("the echo does not reply");
   ::close(pipe[0]);
   ::close(pipe[1]);
   zmq::context_t context;

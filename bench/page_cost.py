@@ -48,11 +48,11 @@ def resident_mib(pid):
 class Cluster:
     def __init__(self, mobula, *words):
         self.mobula = mobula
-        self.folder = tempfile.TemporaryDirectory(prefix="mobula-page-cost-")
+        self.directory = tempfile.TemporaryDirectory(prefix="mobula-page-cost-")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.environment.update(MOBULA_STATE_DIR=self.folder.name, XDG_RUNTIME_DIR=self.folder.name)
+        self.environment.update(MOBULA_STATE_DIR=self.directory.name, XDG_RUNTIME_DIR=self.directory.name)
         self.run("start", "--head", "--num-cpus", "4", *words)
-        with open(os.path.join(self.folder.name, "default", "head", "head.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.directory.name, "default", "head", "head.json"), encoding="utf-8") as file:
             self.pid = json.load(file)["pid"]
 
     def run(self, *words):
@@ -61,7 +61,7 @@ class Cluster:
 
     def stop(self):
         self.run("stop", "--grace", "0")
-        self.folder.cleanup()
+        self.directory.cleanup()
 
 
 def rate(pid, seconds):
@@ -111,7 +111,7 @@ class Browser:
         raise RuntimeError("the page has drawn nothing within 60 s")
 
     def processor_seconds(self):
-        """Of the browser and its processes, also ended ones."""
+        """Processor time of the browser and its processes, also ended ones."""
         total, children = 0.0, {}
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -209,9 +209,9 @@ def table(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("mobula", nargs="?")
-    parser.add_argument("--link", help="of a head that runs already")
-    parser.add_argument("--pid", type=int, help="of that head")
-    parser.add_argument("--seconds", type=float, default=30, help="per view")
+    parser.add_argument("--link", help="link of a running head (default: start one)")
+    parser.add_argument("--pid", type=int, help="process id of that head")
+    parser.add_argument("--seconds", type=float, default=30, help="seconds per view")
     parser.add_argument("--loads", type=int, default=7)
     parser.add_argument("--rest", type=float, default=60, help="seconds at rest; 0: left out")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")

@@ -53,10 +53,10 @@ def main():
     logarithm = " ".join(
         f'{x(row["nodes"]):.1f},{y(first["place50"] * math.log(row["nodes"]) / math.log(first["nodes"])):.1f}' for row in rows)
     out.append(f'<polyline points="{logarithm}" fill="none" stroke="#888" stroke-dasharray="5 4"/>')
-    for number, (key, name, colour) in enumerate(SERIES):
+    for number, (key, name, color) in enumerate(SERIES):
         points = " ".join(f'{x(row["nodes"]):.1f},{y(row[key]):.1f}' for row in rows)
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out.append(f'<text x="{WIDTH - RIGHT + 10}" y="{TOP + 20 + 18 * number}" fill="{colour}">{name}</text>')
+        out.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
+        out.append(f'<text x="{WIDTH - RIGHT + 10}" y="{TOP + 20 + 18 * number}" fill="{color}">{name}</text>')
     out.append(f'<text x="{WIDTH - RIGHT + 10}" y="{TOP + 20 + 18 * len(SERIES)}" fill="#888">growth as the logarithm</text>')
     out.append("</svg>")
     print("\n".join(out))

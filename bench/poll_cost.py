@@ -86,10 +86,10 @@ class Driver:
 class Cluster:
     """A cluster on this machine with a console, a driver, and the clocks of all its processes."""
 
-    def __init__(self, mobula, folder, cpus):
+    def __init__(self, mobula, directory, cpus):
         self.mobula = mobula
-        self.folder = folder
-        self.environment = dict(os.environ, MOBULA_STATE_DIR=folder, XDG_RUNTIME_DIR=folder)
+        self.directory = directory
+        self.environment = dict(os.environ, MOBULA_STATE_DIR=directory, XDG_RUNTIME_DIR=directory)
         for name in ("MOBULA_ADDRESS", "MOBULA_KEY_FILE", "MOBULA_TOKEN", "MOBULA_CLUSTER"):
             self.environment.pop(name, None)
         started = subprocess.run([mobula, "start", "--head", "--num-cpus", str(cpus), "--http", "0", "-o", "json"],
@@ -103,7 +103,7 @@ class Cluster:
         self.console = Console(mobula, self.environment)
         self.driver.order("run", 0.5)  # warms up caches
         self.console.ask("status")
-        self.look_for_processes()
+        self.find_processes()
 
     def command(self, *words):
         return subprocess.run([self.mobula, *words], env=self.environment, stdout=subprocess.PIPE, check=True).stdout
@@ -117,11 +117,11 @@ class Cluster:
         answer.read()
         connection.close()
 
-    def look_for_processes(self):
+    def find_processes(self):
         """Records the role of each process of the cluster."""
-        with open(os.path.join(self.folder, "default", "head", "head.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.directory, "default", "head", "head.json"), encoding="utf-8") as file:
             known = {json.load(file)["pid"]: "head", self.driver.process.pid: "driver", self.console.process.pid: "client"}
-        mark = f"MOBULA_STATE_DIR={self.folder}".encode()
+        mark = f"MOBULA_STATE_DIR={self.directory}".encode()
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{entry}/environ", "rb") as file:
@@ -163,15 +163,15 @@ def ways(cluster, only_kept):
         yield f"HTTP {path}", lambda path=path: cluster.page(path)
 
 
-def cost_of(cluster, look, looks, paced):
+def cost_of(cluster, query, queries, paced):
     """Milliseconds of processor time per poll by role, and the longest poll. The cost of the same time without polls is
     subtracted."""
     def spent_by(function):
         before = cluster.spent()
         if paced:
-            cluster.driver.begin("pace", looks)
+            cluster.driver.begin("pace", queries)
         longest, due = 0.0, time.monotonic()
-        for _ in range(looks):
+        for _ in range(queries):
             begun = time.monotonic()
             function()
             longest = max(longest, time.monotonic() - begun)
@@ -180,30 +180,30 @@ def cost_of(cluster, look, looks, paced):
         if paced:
             cluster.driver.end()
         after = cluster.spent()
-        return {role: (after[role] - before[role]) / looks * 1000 for role in ROLES}, longest * 1000
+        return {role: (after[role] - before[role]) / queries * 1000 for role in ROLES}, longest * 1000
     without, _ = spent_by(lambda: None)
-    with_looks, longest = spent_by(look)
-    cost = {role: with_looks[role] - without[role] for role in ROLES}
+    with_queries, longest = spent_by(query)
+    cost = {role: with_queries[role] - without[role] for role in ROLES}
     return dict(cost, all=sum(cost.values()), longest=longest)
 
 
-def costs(cluster, looks, paced, only_kept=False):
-    if looks == 0:
+def costs(cluster, queries, paced, only_kept=False):
+    if queries == 0:
         return {}
     time.sleep(SETTLE)
     if paced:
         cluster.driver.order("pace", 20)
-    cluster.look_for_processes()
-    return {name: cost_of(cluster, look, looks, paced) for name, look in ways(cluster, only_kept)}
+    cluster.find_processes()
+    return {name: cost_of(cluster, query, queries, paced) for name, query in ways(cluster, only_kept)}
 
 
-def window(cluster, seconds, look):
+def window(cluster, seconds, query):
     before = sum(cluster.spent().values())
-    looker = threading.Thread(target=look)
+    thread = threading.Thread(target=query)
     cluster.driver.begin("run", seconds)
-    looker.start()
+    thread.start()
     tasks, took = cluster.driver.end()
-    looker.join()
+    thread.join()
     return {"tasks": tasks, "rate": tasks / took, "spent": sum(cluster.spent().values()) - before, "took": took}
 
 
@@ -215,35 +215,35 @@ def interval(values, draws=2000):
     return {"median": median, "low": low, "high": high, "quartiles": statistics.quantiles(values, n=4)}
 
 
-def windows(cluster, count, seconds, look):
+def windows(cluster, count, seconds, query):
     """Polls in every second window of an odd number of windows."""
     cluster.driver.order("run", 1)
-    cluster.look_for_processes()
-    seen = [window(cluster, seconds, look if at % 2 == 1 else lambda: None) for at in range(2 * (count // 2) + 1)]
+    cluster.find_processes()
+    seen = [window(cluster, seconds, query if at % 2 == 1 else lambda: None) for at in range(2 * (count // 2) + 1)]
     ratios, extra = [], []
-    for before, looked, after in zip(seen[0::2], seen[1::2], seen[2::2]):
-        ratios.append(2 * looked["rate"] / (before["rate"] + after["rate"]))
+    for before, polled, after in zip(seen[0::2], seen[1::2], seen[2::2]):
+        ratios.append(2 * polled["rate"] / (before["rate"] + after["rate"]))
         of_a_task = (before["spent"] + after["spent"]) / (before["tasks"] + after["tasks"])
-        extra.append((looked["spent"] - looked["tasks"] * of_a_task) * 1000)
+        extra.append((polled["spent"] - polled["tasks"] * of_a_task) * 1000)
     return {"tasks_per_second": statistics.median(each["rate"] for each in seen[::2]), "pairs": len(ratios), "window_s": seconds,
             "cores_busy": statistics.median(each["spent"] / each["took"] for each in seen[::2]),
-            "throughput": interval(ratios), "look_ms": interval(extra)}
+            "throughput": interval(ratios), "query_ms": interval(extra)}
 
 
 def measure(arguments):
     mobula = os.path.abspath(arguments.mobula)
-    with tempfile.TemporaryDirectory(prefix="mobula-poll-") as folder:
-        cluster = Cluster(mobula, folder, arguments.cpus)
+    with tempfile.TemporaryDirectory(prefix="mobula-poll-") as directory:
+        cluster = Cluster(mobula, directory, arguments.cpus)
         try:
-            found = {"idle": costs(cluster, arguments.looks, paced=False),
-                     "running": costs(cluster, arguments.looks, paced=True, only_kept=True)}
-            def look():
+            found = {"idle": costs(cluster, arguments.queries, paced=False),
+                     "running": costs(cluster, arguments.queries, paced=True, only_kept=True)}
+            def query():
                 for question in LOOK:
                     cluster.console.ask(question)
-            found["windows"] = windows(cluster, arguments.windows, arguments.seconds, look)
+            found["windows"] = windows(cluster, arguments.windows, arguments.seconds, query)
             found["held_tasks"] = arguments.tasks
             cluster.driver.order("hold", arguments.tasks)
-            found["held"] = costs(cluster, arguments.looks, paced=False)
+            found["held"] = costs(cluster, arguments.queries, paced=False)
             cluster.close()
             return found
         finally:
@@ -260,11 +260,11 @@ def table(title, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("mobula")
-    parser.add_argument("--windows", type=int, default=600, help="4 at least")
-    parser.add_argument("--seconds", type=float, default=0.2, help="of a window")
+    parser.add_argument("--windows", type=int, default=600, help="number of windows, at least 4")
+    parser.add_argument("--seconds", type=float, default=0.2, help="seconds of a window")
     parser.add_argument("--cpus", type=int, default=os.cpu_count())
-    parser.add_argument("--tasks", type=int, default=100_000, help="that wait, for the last table")
-    parser.add_argument("--looks", type=int, default=40, help="of each way; 0: the windows alone")
+    parser.add_argument("--tasks", type=int, default=100_000, help="waiting tasks of the last table")
+    parser.add_argument("--queries", type=int, default=40, help="queries of each kind; 0: windows only")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
     arguments = parser.parse_args()
     arguments.windows = max(4, arguments.windows)
@@ -273,20 +273,20 @@ def main():
         json.dump(found, sys.stdout)
         print()
         return
-    if arguments.looks > 0:
-        table("ms of one look, nothing runs", found["idle"])
-        table("ms of one look, 20,000 tasks a second run", found["running"])
-        table(f"ms of one look, {found['held_tasks']:,} tasks wait", found["held"])
+    if arguments.queries > 0:
+        table("ms of one query, nothing runs", found["idle"])
+        table("ms of one query, 20,000 tasks a second run", found["running"])
+        table(f"ms of one query, {found['held_tasks']:,} tasks wait", found["held"])
     seen = found["windows"]
-    print(f"{seen['pairs']} windows of {seen['window_s']} s with one look, each between two without: "
+    print(f"{seen['pairs']} windows of {seen['window_s']} s with one query, each between two without: "
           f"{seen['tasks_per_second']:,.0f} tasks/s and {seen['cores_busy']:.2f} cores busy without")
-    ratio, look = seen["throughput"], seen["look_ms"]
-    print(f"  throughput of a window with a look {ratio['median']:.4f} of its neighbours' (95 %: {ratio['low']:.4f} to "
-          f"{ratio['high']:.4f}; quartiles {ratio['quartiles'][0]:.4f} and {ratio['quartiles'][2]:.4f}); with a look a "
+    ratio, query = seen["throughput"], seen["query_ms"]
+    print(f"  throughput of a window with a query {ratio['median']:.4f} of the windows next to it (95 %: {ratio['low']:.4f} to "
+          f"{ratio['high']:.4f}; quartiles {ratio['quartiles'][0]:.4f} and {ratio['quartiles'][2]:.4f}); with a query a "
           f"second {1 - (1 - ratio['median']) * seen['window_s']:.4f}")
-    print(f"  processor time of a look {look['median']:.1f} ms (95 %: {look['low']:.1f} to {look['high']:.1f}; quartiles "
-          f"{look['quartiles'][0]:.1f} and {look['quartiles'][2]:.1f}); with a look a second "
-          f"{look['median'] / 1000 / os.cpu_count():.2%} of this machine's {os.cpu_count()} cores (bar {BAR:.0%})")
+    print(f"  processor time of a query {query['median']:.1f} ms (95 %: {query['low']:.1f} to {query['high']:.1f}; quartiles "
+          f"{query['quartiles'][0]:.1f} and {query['quartiles'][2]:.1f}); with a query a second "
+          f"{query['median'] / 1000 / os.cpu_count():.2%} of this machine's {os.cpu_count()} cores (bar {BAR:.0%})")
 
 
 if __name__ == "__main__":

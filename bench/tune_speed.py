@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the speed of Tune beside Ray Tune 2.60 and Optuna 5.0, in one run and one table.
+"""Measures the speed of Tune, Ray Tune 2.60, and Optuna 5.0, in one run and one table.
 
     build/tune-oracle/bin/python bench/tune_speed.py build/release/bin [--small] [--limit 240] [--results FILE] [-o table|json]
 
 tests/tune/oracle/run.sh makes the Python environment. Each measurement runs in a separate process for at most
-LIMIT seconds. A figure that is not there shows its reason: "not finished in 240 s", "not installed", or "failed".
+LIMIT seconds. A missing figure shows its reason: "not finished in 240 s", "not installed", or "failed".
 --results FILE (bench/compare/tune_results.json) replaces the speed table that bench/compare/report.py shows.
 --small measures fewer trials, to prove that the programs and the peers run; its figures mean nothing.
 """
@@ -45,7 +45,7 @@ def processes_of(mark):
 
 
 def end_all(mark):
-    """Ends the processes of a measurement, also those that have left its session."""
+    """Ends the processes of a measurement, also processes outside its session."""
     for _ in range(20):
         left = processes_of(mark)
         if not left:

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "cli/build_kind.h"
+#include "cli/commands/cluster_commands.h"
 #include "cli/commands/event_flags.h"
-#include "cli/commands/fleet_commands.h"
 #include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
 #include "cli/flag_texts.h"
@@ -227,7 +227,9 @@ class Grammar {
     CLI::App& command = *app_.add_subcommand(name, what);
     add_state_dir(command);
     if (has_formats) add_output(command);
-    command.add_option("--address", line_.address, "HOST:PORT of the head");
+    command.add_option(
+        "--address", line_.address,
+        "Address of the head (default: $MOBULA_ADDRESS, or the cluster of this machine)");
     command.add_option("--key", line_.key_file, "Key file of the cluster");
     return command;
   }
@@ -330,9 +332,8 @@ class Grammar {
     plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
     plan.add_flag("--json", texts_.json, "Same as -o json");
-    CLI::App& autoscale =
-        add_query("autoscale",
-                  "Launch nodes for waiting work and give back idle ones, until a signal", false);
+    CLI::App& autoscale = add_query(
+        "autoscale", "Launch nodes for waiting work and end idle ones, until a signal", false);
     autoscale
         .add_option("--types", line_.types_file, "YAML file with the node types and the provider")
         ->required();
@@ -378,7 +379,9 @@ class Grammar {
     command.add_option("--state-dir", line_.state_dir,
                        "Directory for the files of this machine's clusters");
     command.add_option("--cluster", line_.cluster, "Name of the cluster");
-    command.add_option("--address", line_.address, "HOST:PORT of the head");
+    command.add_option(
+        "--address", line_.address,
+        "Address of the head (default: $MOBULA_ADDRESS, or the cluster of this machine)");
     command.add_option("--key", line_.key_file, "Key file of the cluster");
   }
 
@@ -470,7 +473,9 @@ class Grammar {
         "repl", "Open a console for commands and calls of a program's functions");
     add_state_dir(repl);
     add_output(repl);
-    repl.add_option("--address", line_.address, "HOST:PORT of the head");
+    repl.add_option(
+        "--address", line_.address,
+        "Address of the head (default: $MOBULA_ADDRESS, or the cluster of this machine)");
     repl.add_option("--key", line_.key_file, "Key file of the cluster");
     add_repl_options(repl, line_.shell);
     add_text_commands(app_, line_.shell);

@@ -41,7 +41,7 @@ Result<Json> HeadQuery::request(const std::string& verb, const std::string& kind
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())
-    return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
+    return failure(ErrorCode::corrupt, "read the reply of the head: not a JSON object");
   add_errors(json, client_->errors());
   return json;
 }

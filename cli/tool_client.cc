@@ -84,7 +84,7 @@ struct ToolClient::Link {
         return;
       }
       const bool none = found.error().code == ErrorCode::not_found;
-      fault = unreachable(found.error().text + (none ? "" : "; the name server does not answer"));
+      fault = unreachable(found.error().text + (none ? "" : "; the name server does not reply"));
       if (none) fault->code = ErrorCode::invalid_argument;  // no head to wait for
     });
   }
@@ -243,13 +243,13 @@ Result<std::string> ToolClient::request(const std::string& verb, const std::stri
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
     // An unresolved address is not probed, because that would wait for the name server again.
     if (!link.connected && link.resolving && !link.fault)
-      return link.unreachable("the name server does not answer");
+      return link.unreachable("the name server does not reply");
     if (link.has_no_address) return *link.fault;
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
     if (!link.connected && !denied && link.listens())
       return link.speaks() ? link.no_handshake() : link.silent();
     if (link.fault) return *link.fault;
-    if (!link.connected) return link.unreachable("no answer");
+    if (!link.connected) return link.unreachable("no reply");
   }
   ToolRequest message;
   message.request = ++link.last_request;
@@ -263,7 +263,7 @@ Result<std::string> ToolClient::request(const std::string& verb, const std::stri
   if (!link.reply && link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   if (!link.reply) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("query '{1}' to the head at {0}: no answer within {2} s; try again, "
+                   fmt::format("query '{1}' to the head at {0}: no reply within {2} s; try again, "
                                "or check its process and its log on that machine",
                                link.cluster.address, verb, timeout / 1s));
   }

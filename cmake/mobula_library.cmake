@@ -4,7 +4,7 @@
 # and because `mobula::init` finds the `mobula` program relative to this library.
 include(CMakePackageConfigHelpers)
 
-set(MOBULA_LIBRARY_FOLDERS
+set(MOBULA_LIBRARY_DIRECTORIES
     base base/model protocol protocol/session transport transport/tensor store/core store device device/gpu tensor
     tensor/exchange/core tensor/exchange tensor/collective/core tensor/collective
     client/core client/executor/core client client/executor client/console client/init
@@ -21,10 +21,10 @@ endif()
 
 add_library(mobula_shared SHARED)
 add_library(Mobula::mobula ALIAS mobula_shared)
-foreach(folder IN LISTS MOBULA_LIBRARY_FOLDERS)
-  mobula_target_of("${folder}" target)
+foreach(directory IN LISTS MOBULA_LIBRARY_DIRECTORIES)
+  mobula_target_of("${directory}" target)
   if(NOT TARGET ${target})
-    message(STATUS "Mobula::mobula lacks '${folder}'")
+    message(STATUS "Mobula::mobula lacks '${directory}'")
     continue()
   endif()
   get_target_property(kind ${target} TYPE)

@@ -14,8 +14,8 @@ set(CPACK_PACKAGE_NAME mobula)
 set(CPACK_PACKAGE_VENDOR "Mobula")
 set(CPACK_PACKAGE_CONTACT "Mobula <mobula@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_PACKAGE_DESCRIPTION "A runtime that places tasks and actors by what they need, GPUs and parts of them
- included, runs them in processes of their own, and moves tensors from one to the other.")
+set(CPACK_PACKAGE_DESCRIPTION "A runtime for tasks and actors on clusters of GPU machines. It places them by their
+ requests, such as GPUs and fractions of GPUs, and moves tensors between their processes.")
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_MONOLITHIC_INSTALL ON)

@@ -180,7 +180,9 @@ class Packer {
     }
     if (S_ISLNK(seen.st_mode)) return add_link(path, name);
     if (!S_ISREG(seen.st_mode))
-      return refused(shown(path), "is neither a file, a directory nor a link, and cannot travel");
+      return refused(shown(path),
+                     "is neither a file, a directory, nor a link, and cannot be "
+                     "sent");
     add_file(path, name, seen);
     return {};
   }

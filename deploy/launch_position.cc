@@ -155,7 +155,7 @@ Result<LaunchPosition> position_of(const Environment& environment, const Positio
 Result<std::vector<std::string>> expand_hosts(std::string_view list) {
   std::vector<std::string> hosts;
   const auto refuse = [&](const char* why) {
-    return wrong(fmt::format("'{}' is no list of hosts such as n[1-3,7]: {}", list, why));
+    return wrong(fmt::format("'{}' is not a list of hosts such as n[1-3,7]: {}", list, why));
   };
   std::vector<std::string> heads{""};  // prefixes of the name that is being read
   const auto add_name = [&] {

@@ -270,7 +270,7 @@ Result<std::string> Remote::act(const std::string& action,
   if (!outcome) return outcome.error();
   if (outcome->timed_out) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("'{}' was not done within {} s", action, timeout / 1s));
+                   fmt::format("run '{}': no exit within {} s", action, timeout / 1s));
   }
   if (outcome->code == ssh_failed) return failure_of_ssh(outcome->err);
   if (outcome->code == 0) return outcome->out;

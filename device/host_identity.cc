@@ -46,7 +46,7 @@ Duration idle_of_environment(Duration otherwise) {
   constexpr std::uint32_t most_seconds = 7 * 24 * 3600;
   if (read.ec == std::errc() && read.ptr == end && seconds <= most_seconds)
     return std::chrono::seconds(seconds);
-  log_warn("{}={} is no number of seconds up to {}: {} s are taken", idle_variable, said,
+  log_warn("{}={} is not a number of seconds up to {}: {} s are taken", idle_variable, said,
            most_seconds, otherwise / 1s);
   return otherwise;
 }

@@ -80,7 +80,7 @@ Result<void> HeadService::open() {
     const auto posted = loop.post([self, answer] {
       if (*self != nullptr) answer(**self);
     });
-    if (!posted) log_error("an answer of the journal is lost: {}", posted.error().text);
+    if (!posted) log_error("a reply of the journal is lost: {}", posted.error().text);
   };
   JournalCallbacks callbacks;
   callbacks.persisted = [hand_over](std::uint64_t upto) {
@@ -158,9 +158,8 @@ void HeadService::step(Event event) {
   const EventKind kind(event);
   const Time began = monotonic_now();
   step_recorded(*core_, recorder_.get(), began, std::move(event), commands);
-  if (const Duration took = monotonic_now() - began; took > slow_step_threshold) {
-    log_warn("head: slow step event={} took_ms={}", kind.text(), took / 1ms);
-  }
+  if (const auto line = slow_step_line("head", kind, monotonic_now() - began))
+    log_warn("{}", *line);
   carry_out(commands);
   heap_trim_.maybe(began);
 }
@@ -492,7 +491,7 @@ void HeadService::probed(ProcessId incarnation, bool refused) {
   const auto posted = loop_.post([self = self_, incarnation, refused] {
     if (*self != nullptr) (*self)->step(NodeProbed{incarnation, refused});
   });
-  if (!posted) log_warn("the answer of a probe is lost: {}", posted.error().text);
+  if (!posted) log_warn("the reply of a probe is lost: {}", posted.error().text);
 }
 
 // ---- results of the journal ---------------------------------------------------------------------

@@ -19,7 +19,7 @@
 #include "head/core/head_core.h"
 #include "head/core/rejection_log.h"
 #include "head/heap_trim.h"
-#include "head/journal/journal.h"
+#include "head/journal/disk_journal.h"
 #include "head/package_cache.h"
 #include "head/service_metrics.h"
 #include "protocol/recording/recorder.h"

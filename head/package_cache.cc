@@ -188,9 +188,9 @@ Result<void> PackageCache::store(const std::string& name, Arriving& package) {
   const Hash128 seen = package.hash.end();
   if (hex_of(seen) != name) {
     drop(name);
-    return failure(
-        ErrorCode::corrupt,
-        fmt::format("a job's files came with the hash {} in place of {}", hex_of(seen), name));
+    return failure(ErrorCode::corrupt,
+                   fmt::format("the files of a job arrived with the hash {} in place of {}",
+                               hex_of(seen), name));
   }
   // The file is synced before it is renamed: a named file is complete, even after a power failure.
   const bool stored = ::fdatasync(package.file.get()) == 0 &&

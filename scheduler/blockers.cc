@@ -86,7 +86,7 @@ std::optional<Blockers> least_in_bundles(const ClusterView& cluster,
 
 }  // namespace
 
-std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& accounting,
+std::optional<Blockers> least_blockers(const ClusterView& cluster, const SlotAccounting& accounting,
                                        const RequestShape& shape, std::size_t limit) {
   if (!shape.group.empty()) return least_in_bundles(cluster, accounting, shape);
   Comparison comparison(accounting, shape);

@@ -22,7 +22,7 @@ struct Blockers {
 
 // Empty if the request fits, if no node could ever hold it, or if rules other than capacity reject
 // it. Compares only the first `limit` candidate nodes.
-std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& accounting,
+std::optional<Blockers> least_blockers(const ClusterView& cluster, const SlotAccounting& accounting,
                                        const RequestShape& shape, std::size_t limit = 256);
 
 }  // namespace mobula::internal::scheduler

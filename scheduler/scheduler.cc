@@ -297,7 +297,7 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
     explanation.feasible = explanation.feasible || cluster_.can_ever(node, shape);
   }
   if (!shape.group.empty()) explanation.feasible = cluster_.bundle_can_ever(shape);
-  if (explanation.feasible) explanation.obstacle = least_obstacle(cluster_, accounting_, shape);
+  if (explanation.feasible) explanation.blockers = least_blockers(cluster_, accounting_, shape);
   return explanation;
 }
 

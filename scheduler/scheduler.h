@@ -71,7 +71,7 @@ struct Explanation {
   bool feasible = false;
   std::optional<Reason> held_back{};   // by the quota of its job, or by the order of turns
   bool never_allowed = false;          // held back permanently
-  std::optional<Blockers> obstacle{};  // blockers of a feasible request that fits nowhere
+  std::optional<Blockers> blockers{};  // blockers of a feasible request that fits nowhere
   std::vector<NodeReason> nodes;  // including dead nodes; Reason `fits` if it could start there now
 };
 

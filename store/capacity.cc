@@ -20,7 +20,8 @@ Result<std::uint64_t> given_store_capacity(std::uint64_t bytes, std::uint64_t to
   if (bytes < least_bytes) {
     return failure(
         ErrorCode::invalid_argument,
-        fmt::format("--object-store-memory: {} bytes are no store; give 1MiB or more, as 2GiB",
+        fmt::format("--object-store-memory: {} bytes are below the minimum; give 1MiB or more, "
+                    "such as 2GiB",
                     bytes));
   }
   if (bytes <= total_bytes) return bytes;

@@ -103,7 +103,9 @@ void end(Given* managed, void (*deleter)(Given*)) noexcept {
   } catch (const std::exception& error) {
     internal::log_error("the deleter of a DLPack tensor threw: {}", error.what());
   } catch (...) {
-    internal::log_error("the deleter of a DLPack tensor threw what is no std::exception");
+    internal::log_error(
+        "the deleter of a DLPack tensor threw an object that is not a "
+        "std::exception");
   }
 }
 

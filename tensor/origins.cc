@@ -14,8 +14,7 @@
 namespace mobula::detail {
 namespace {
 
-constexpr std::string_view sealed_as_value =
-    "it was read from an object, which others read as well";
+constexpr std::string_view sealed_as_value = "it was read from an object that others read too";
 
 struct Known {
   std::weak_ptr<TensorStorage> storage;

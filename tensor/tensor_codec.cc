@@ -163,7 +163,7 @@ std::span<const std::byte> bytes_of(const ApartTensor& apart, std::size_t size_b
 // Uses the bytes in place if they are aligned for tensors, otherwise copies them.
 std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
                                           const std::shared_ptr<const void>& owner) {
-  constexpr std::string_view sealed = "it was read from an object, which others read as well";
+  constexpr std::string_view sealed = "it was read from an object that others read too";
   auto* first = const_cast<std::byte*>(bytes.data());  // the seal prevents writes
   if (owner && reinterpret_cast<std::uintptr_t>(first) % TensorStorage::alignment == 0) {
     return std::make_shared<TensorStorage>(first, bytes.size(), Device(), owner, sealed);

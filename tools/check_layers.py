@@ -3,9 +3,8 @@
 
 Reads the page's two tables and reports breaches as `file:line: text`: every include and every LINKS item that the
 first table does not allow, every cycle, and every broken link of the page. Also reports constructs in a pure core that
-depend on time, threads, chance, or addresses, calls of nlohmann's `dump` outside base/json_writer.h (tests are exempt),
-and files and lines over the limits of docs/style.md. A raw string is
-data: its lines may be longer. Prints only breaches. An aim below a limit is left to the reader of a change: warnings for
+depend on time, threads, chance, or addresses. Calls of nlohmann's `dump` belong in base/json_writer.h (tests are
+exempt). Files and lines have the limits of docs/style.md. A raw string is data: its lines may be longer. Prints only breaches. An aim below a limit is left to the reader of a change: warnings for
 416 files above an aim found no fault.
 Usage: check_layers.py [ROOT]. Exits 1 if there is a breach.
 """
@@ -65,30 +64,30 @@ class Page:
                 everything = cells[2] == "everything"
                 self.allowed[name[1]] = None if everything else set(re.findall(r'`([^`]+)`', cells[2]))
 
-    def folder_of(self, name):
+    def directory_of(self, name):
         """The longest directory of the table that contains `name` ("head/core/slots.h" -> "head/core")."""
         parts = name.split("/")
         for length in range(len(parts) - 1, 0, -1):
-            folder = "/".join(parts[:length])
-            if folder in self.allowed:
-                return folder
+            directory = "/".join(parts[:length])
+            if directory in self.allowed:
+                return directory
         return None
 
-    def may(self, folder, file, target_folder, target_file=None):
-        if target_folder == folder or target_folder == "base" or (target_folder == "base/model" and folder != "base"):
-            return not (folder == PUBLIC and target_folder != PUBLIC)
-        for row in (folder, file):
+    def may(self, directory, file, target_directory, target_file=None):
+        if target_directory == directory or target_directory == "base" or (target_directory == "base/model" and directory != "base"):
+            return not (directory == PUBLIC and target_directory != PUBLIC)
+        for row in (directory, file):
             if row in self.allowed:
                 names = self.allowed[row]
-                if names is None or target_folder in names or target_file in names:
+                if names is None or target_directory in names or target_file in names:
                     return True
         return False
 
-    def may_link(self, folder, target_folder):
+    def may_link(self, directory, target_directory):
         """A directory may link each target that it, or one of its files, may include."""
-        files = [row for row in self.allowed if row.endswith(".cc") and self.folder_of(row) == folder]
-        linked = {self.folder_of(name) for row in files for name in self.allowed[row] if name.endswith(".h")}
-        return target_folder in linked or any(self.may(folder, row, target_folder) for row in files or [None])
+        files = [row for row in self.allowed if row.endswith(".cc") and self.directory_of(row) == directory]
+        linked = {self.directory_of(name) for row in files for name in self.allowed[row] if name.endswith(".h")}
+        return target_directory in linked or any(self.may(directory, row, target_directory) for row in files or [None])
 
 
 def without_comments(text):
@@ -107,8 +106,8 @@ def raw_string_lines(text):
     return numbers
 
 
-def is_core(folder):
-    return folder in ("scheduler", "scheduler/planner", "protocol/session") or bool(folder and folder.endswith("/core"))
+def is_core(directory):
+    return directory in ("scheduler", "scheduler/planner", "protocol/session") or bool(directory and directory.endswith("/core"))
 
 
 class Check:
@@ -116,6 +115,7 @@ class Check:
         self.root = root
         self.page = Page(root / PAGE)
         self.breaches = []
+        self.named = {}  # base name of a source -> its path
         self.edges = {}  # directory -> {directory it includes: position}
 
     def breach(self, where, text):
@@ -137,8 +137,8 @@ class Check:
 
     def source(self, path):
         name = path.relative_to(self.root).as_posix()
-        folder = self.page.folder_of(name)
-        if folder is None:
+        directory = self.page.directory_of(name)
+        if directory is None:
             self.breach(name, f"its directory is missing in the table 'Include rules' of {PAGE}; add a row")
             return
         text = path.read_text()
@@ -147,30 +147,30 @@ class Check:
         for number, line in enumerate(code, 1):
             include = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
             if include:
-                self.include(f"{name}:{number}", folder, name, include[1], include[2])
+                self.include(f"{name}:{number}", directory, name, include[1], include[2])
             if re.search(r'(?:\.|->)dump\s*\(', line) and name != JSON_WRITER and name.split("/")[0] in JSON_TREES:
                 self.breach(f"{name}:{number}", f"a call of dump, which throws for invalid UTF-8; use json_text of {JSON_WRITER}")
-            if is_core(folder):
+            if is_core(directory):
                 for pattern, reason in IMPURE:
                     if re.search(pattern, line):
                         self.breach(f"{name}:{number}", f"{reason}: {line.strip()}")
 
-    def include(self, where, folder, file, quote, target):
+    def include(self, where, directory, file, quote, target):
         if target.startswith("mobula/"):
-            target_folder, target_file = PUBLIC, "include/" + target
+            target_directory, target_file = PUBLIC, "include/" + target
         else:
-            target_folder, target_file = self.page.folder_of(target), target
-        if quote == "<" and target_folder != PUBLIC:
-            if folder == "base" and file.endswith(".h") and target.startswith("spdlog/"):
+            target_directory, target_file = self.page.directory_of(target), target
+        if quote == "<" and target_directory != PUBLIC:
+            if directory == "base" and file.endswith(".h") and target.startswith("spdlog/"):
                 self.breach(where, f"{target} belongs into .cc files of base only")
             return
-        own = folder if folder in ("tests", "examples", "bench") else None
-        if target_folder is None and not own:
+        own = directory if directory in ("tests", "examples", "bench") else None
+        if target_directory is None and not own:
             self.breach(where, f'"{target}" names no directory of the table; write the path from the root')
-        elif target_folder is not None and not self.page.may(folder, file, target_folder, target_file):
-            self.breach(where, f"{folder} may not include {target_folder} ({target}); see the table in {PAGE}")
-        elif target_folder not in (None, folder):
-            self.edges.setdefault(folder, {}).setdefault(target_folder, where)
+        elif target_directory is not None and not self.page.may(directory, file, target_directory, target_file):
+            self.breach(where, f"{directory} may not include {target_directory} ({target}); see the table in {PAGE}")
+        elif target_directory not in (None, directory):
+            self.edges.setdefault(directory, {}).setdefault(target_directory, where)
 
     def cmake(self, path):
         name = path.relative_to(self.root).as_posix()
@@ -190,18 +190,23 @@ class Check:
         lines = text.splitlines()
         limit = HEADER_LINES if path.suffix == ".h" else SOURCE_LINES
         if len(lines) > limit:
-            self.breach(name, f"{len(lines)} lines, at most {limit}; move a group of its functions to a file of its own")
+            self.breach(name, f"{len(lines)} lines, at most {limit}; move a group of its functions to a separate file")
         data = raw_string_lines(text)
         for number, line in enumerate(lines, 1):
             if len(line) > COLUMNS and number not in data:
                 self.breach(f"{name}:{number}", f"{len(line)} columns, at most {COLUMNS}; wrap the line")
+        # A public header is included as <mobula/name.h>, so its name may occur within the library once.
+        if not name.startswith(("tests/", "bench/", "examples/", "include/")) and path.name != "CMakeLists.txt":
+            other = self.named.setdefault(path.name, name)
+            if other != name:
+                self.breach(name, f"{other} has the same base name; name the type or the task of the file")
         vague = VAGUE & set(path.stem.split("_"))
         if vague:
             self.breach(name, f"'{vague.pop()}' in a file name; name the type or the task of the file")
 
     def circles(self):
-        rules = {folder: set(names or ()) & set(self.page.allowed)
-                 for folder, names in self.page.allowed.items() if names is not None}
+        rules = {directory: set(names or ()) & set(self.page.allowed)
+                 for directory, names in self.page.allowed.items() if names is not None}
         for edges, of in ((rules, f"{PAGE}: the table allows a circle"), (self.edges, "a circle of includes")):
             circle = find_circle(edges)
             if circle:

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Checks the case of names in the library, the programs, the examples, and the benchmarks.
 
-Types are PascalCase, functions snake_case, and macros begin with MOBULA_. Not checked: names of the C interface of
-plugins (mobula_…), iterators, generators, and promise types as in the standard library, and macros of the system that a
-source defines if they are missing (#ifndef). Functions of include/mobula/tune that make searchers, schedulers, and
+Types are PascalCase, functions snake_case, and macros begin with MOBULA_. The C interface of
+plugins (mobula_…) is exempt. So are iterators, generators, and promise types as in the standard library, and macros of
+the system that a source defines if they are missing (#ifndef). Functions of include/mobula/tune that make searchers, schedulers, and
 stoppers have the names of Ray's classes.
 
-In the directories of the library and the program, in tests, and in benchmarks, names contain no `ask`, `room`, or
-`look`, which had several meanings each, and `place` is only a verb of the scheduler or part of `in_place`. Public headers
-are exempt. In Tune, `ask` is the call of the ask-and-tell interface. In tests no other rule of this check applies.
+In the library, the program, tests, and benchmarks, names contain no `ask`, `room`, or `look`, which had several meanings
+each. `place` is only a verb of the scheduler or part of `in_place`. Public headers are exempt. In Tune, `ask` is the call of the ask-and-tell interface. In tests no other rule of this check applies.
 
 usage: check_names.py [--root DIR]
 """

@@ -12,17 +12,20 @@ usage: check_prose.py [--root DIR] [--update | --list | PATH...]
 
 import argparse
 import collections
+import io
 import json
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 PATTERNS = "tools/prose_patterns.txt"
 BASELINE = "tools/prose_baseline.json"
-EXEMPT = {"docs/glossary.md", PATTERNS, BASELINE, "LICENSE"}
+# The tests of this program and of check_names.py contain the words that they reject.
+EXEMPT = {"docs/glossary.md", PATTERNS, BASELINE, "LICENSE", "tests/tools/check_prose_test.py", "tests/tools/check_names_test.py"}
 CODE = {".h", ".cc", ".cpp", ".cu", ".c"}
-HASH_COMMENTS = {".py", ".sh", ".cmake", ".yaml", ".yml"}
+HASH_COMMENTS = {".cmake", ".yaml", ".yml"}
 MAX_WORDS = 30           # words in a sentence
 MAX_CONTRACT_LINES = 8   # lines of the comment that opens a header
 MIN_STRING = 15          # characters of a string literal that is checked
@@ -107,7 +110,7 @@ def code_texts(source):
         texts.append(Text(blank.count("\n", 0, test.start()) + 1, "test", test[1]))
     seen = set()
     for number, words in enumerate(blank.splitlines(), 1):
-        for name in re.findall(r'[A-Za-z_]\w{3,}', words):
+        for name in re.findall(r'[A-Za-z_]\w{2,}', words):
             if name not in seen:
                 seen.add(name)
                 texts.append(Text(number, "name", name))
@@ -125,6 +128,60 @@ def hash_texts(source):
         elif comment:
             texts.append(Text(start, "prose", " ".join(comment)))
             comment = []
+    return texts
+
+
+def string_text(line, words):
+    """The text of a string literal, or none for a short one and for one without spaces."""
+    words = " ".join(words.split())
+    return [Text(line, "prose", words)] if " " in words and len(words) >= MIN_STRING else []
+
+
+def python_texts(source):
+    """Comments, docstrings, string literals, names, and test names of a Python source. Regular expressions are left out."""
+    texts, strings, line, seen = hash_texts(source), [], 0, set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.STRING:
+            prefix, quote, words = re.fullmatch(r"(\w*)(\"{3}|'{3}|\"|')(.*)\2", token.string, re.S).groups()
+            if len(quote) == 3:
+                texts.extend(text._replace(line=token.start[0] + text.line - 1) for text in markdown_texts(words))
+            elif not set(prefix.lower()) & {"r", "b"}:
+                line = line if strings else token.start[0]
+                strings.append(words)
+                continue
+        if token.type in (tokenize.NL, tokenize.COMMENT):
+            continue
+        texts.extend(string_text(line, "".join(strings)))
+        strings.clear()
+        if token.type == tokenize.NAME and len(token.string) >= 3 and token.string not in seen:
+            seen.add(token.string)
+            texts.append(Text(token.start[0], "name", token.string))
+    for test in re.finditer(r"^[ \t]+def test_(\w+)", source, re.M):
+        texts.append(Text(source.count("\n", 0, test.start(1)) + 1, "test", camel(test[1])))
+    return texts
+
+
+def camel(name):
+    """`rejects_long_line` -> `RejectsLongLine`, the form for which the patterns of test names are written."""
+    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+
+
+def shell_texts(source):
+    """Comments and double-quoted texts of a shell script; variables count as one word."""
+    texts = hash_texts(source)
+    for number, line in enumerate(source.splitlines(), 1):
+        if not line.lstrip().startswith("#"):
+            for words in re.findall(r'"((?:[^"\\$]|\\.|\$\w+|\$\{\w+\}|\$[0-9@*#])*)"', line):
+                texts.extend(string_text(number, re.sub(r'\$\{?[\w@*#]+\}?', "`x`", words)))
+    return texts
+
+
+def cmake_texts(source):
+    """Comments and the texts of messages of a CMake file."""
+    texts = hash_texts(source)
+    for message in re.finditer(r'\bmessage\s*\(\s*\S+\s+"((?:[^"\\]|\\.)*)"', source):
+        words = re.sub(r'\$\{[^}]*\}', "`x`", message[1])
+        texts.extend(string_text(source.count("\n", 0, message.start(1)) + 1, words))
     return texts
 
 
@@ -186,7 +243,13 @@ def texts_of(path, source):
         return code_texts(source)
     if suffix == ".md":
         return markdown_texts(source)
-    if suffix in HASH_COMMENTS or Path(path).name == "CMakeLists.txt" or source.startswith("#!"):
+    if suffix == ".py" or re.match(r"#!.*python", source):
+        return python_texts(source)
+    if suffix == ".sh" or re.match(r"#!.*sh\b", source):
+        return shell_texts(source)
+    if suffix == ".cmake" or Path(path).name == "CMakeLists.txt":
+        return cmake_texts(source)
+    if suffix in HASH_COMMENTS or source.startswith("#!"):
         return hash_texts(source)
     return []
 

@@ -25,8 +25,8 @@ TREES = ROOMS + ("include", "examples", "bench")
 CLASS_LINES, PRIVATE_FUNCTIONS, FUNCTION_LINES, PARAMETERS = 1200, 60, 60, 6
 LIMITS = {"lines": CLASS_LINES, "private_functions": PRIVATE_FUNCTIONS,
           "long_functions": FUNCTION_LINES, "many_parameters": PARAMETERS}
-ADVICE = {"lines": "move a group of members with its state to a class of its own",
-          "private_functions": "move a group of members with its state to a class of its own",
+ADVICE = {"lines": "move a group of members with its state to a separate class",
+          "private_functions": "move a group of members with its state to a separate class",
           "long_functions": "move a step of it to a function with a name",
           "many_parameters": "pass a struct"}
 

@@ -68,8 +68,8 @@ Result<std::string> fabric_named(const std::string& given, const std::string& ho
   const auto own = parse(host);
   if (!own)
     return refuse(
-        fmt::format("this node is reached as '{}', which is no address that a network could hold; "
-                    "give it a name",
+        fmt::format("this node is reached as '{}', which is not an address that a network "
+                    "could hold; give it a name",
                     host));
   const NetAddress first = first_of(*network, length);
   if (own->family != first.family || first_of(*own, length).bytes != first.bytes) {

@@ -33,8 +33,8 @@ Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, st
     if (seen != ProbeOutcome::refused) {
       if (!at->callbacks_.silent) return;
       return at->callbacks_.silent(failure(
-          ErrorCode::unavailable, fmt::format("nothing answers at {}; check the address, the "
-                                              "network, and that no firewall is in between",
+          ErrorCode::unavailable, fmt::format("no process replies at {}; check the address, "
+                                              "the network, and that no firewall is in between",
                                               at->address_)));
     }
     at->callbacks_.no_way(

@@ -123,7 +123,8 @@ void ProgramStore::add(std::int64_t pid, const ProgramRecord& program) {
     auto original = path == paths->end() ? std::nullopt : identify(*path);
     if (!original || original->size_bytes != static_cast<std::uint64_t>(file.size_bytes)) {
       log_warn(
-          "file {} of program {} is not kept: it is gone or has changed since process {} began",
+          "file {} of program {} is not kept: it is missing or has changed since process {} "
+          "began",
           file.name, program.id.brief(), pid);
       continue;
     }

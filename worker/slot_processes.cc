@@ -86,7 +86,7 @@ Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, Pr
                                                              std::function<void(Event)> tell) {
   std::unique_ptr<SlotProcesses> self(
       new SlotProcesses(loop, links, std::move(options), std::move(tell)));
-  auto table = ProcessTable::create(self->options_.table_path);
+  auto table = ExecutorTable::create(self->options_.table_path);
   if (!table) return table.error();
   self->table_.emplace(std::move(*table));
   PoolOptions pool_options = self->options_.pool;

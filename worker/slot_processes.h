@@ -17,7 +17,7 @@
 #include "worker/core/worker_commands.h"
 #include "worker/process/dir_remover.h"
 #include "worker/process/log_disk_quota.h"
-#include "worker/process/output.h"
+#include "worker/process/output_pipe.h"
 #include "worker/process/pool/executor_pool.h"
 #include "worker/process/slot_logs.h"
 #include "worker/process/watch/memory_watch.h"
@@ -34,7 +34,7 @@ struct SlotProcessOptions {
   // Called after the assignment was sent to an executor, before the core is notified.
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
   PoolOptions pool;           // without on_output and table
-  std::string table_path;     // path of the ProcessTable
+  std::string table_path;     // path of the ExecutorTable
   std::string job_files_dir;  // emptied at the start, except for `cache`
 };
 
@@ -151,7 +151,7 @@ class SlotProcesses {
   ProcessLinks& links_;
   const SlotProcessOptions options_;
   const std::function<void(Event)> tell_;
-  std::optional<ProcessTable> table_;
+  std::optional<ExecutorTable> table_;
   std::map<ProcessId, Executor> executors_;  // by the id in the pool
   std::map<ForkServerKey, Stock> stocks_;
   std::uint64_t endpoints_made_ = 0;

@@ -289,9 +289,8 @@ void WorkerService::step(Event event) {
     const EventKind kind(next);
     const Time began = monotonic_now();
     step_recorded(core_, recorder_.get(), began, std::move(next), commands);
-    if (const Duration took = monotonic_now() - began; took > slow_step_threshold) {
-      log_warn("agent: slow step event={} took_ms={}", kind.text(), took / 1ms);
-    }
+    if (const auto line = slow_step_line("agent", kind, monotonic_now() - began))
+      log_warn("{}", *line);
     for (Command& command : commands) {
       std::visit([this](auto& each) { carry_out(each); }, command);
     }

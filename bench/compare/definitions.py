@@ -1,7 +1,7 @@
 """Definitions of the comparison: the rows of the tables, their bars, and the peers.
 
 A key is the name in Ray's own results (release/perf_metrics/microbenchmark.json) if Ray has the
-benchmark. The other keys are Mobula's.
+benchmark. Mobula defines the other keys.
 """
 from dataclasses import dataclass
 

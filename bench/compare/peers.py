@@ -274,7 +274,7 @@ class RayCpp(RayPython):
     name = "ray_cpp"
     keys = RayPython.keys - HELD - {"single_client_get_object_containing_10k_refs", "single_client_put_gigabytes"}
 
-    def ray_folder(self):
+    def ray_directory(self):
         printed = run([self.python(), "-c", "import ray; print(ray.__path__[0])"])
         return Path(printed.splitlines()[-1])
 
@@ -282,7 +282,7 @@ class RayCpp(RayPython):
         why = super().missing()
         if why:
             return why
-        if not (self.ray_folder() / "cpp/include/ray/api.h").exists():
+        if not (self.ray_directory() / "cpp/include/ray/api.h").exists():
             return (f"{self.python()} has no ray-cpp. Get it with `pip install "
                     f"ray-cpp=={self.version()}`.")
         return "" if shutil.which("g++") else "there is no g++. Get it with `apt install g++`."
@@ -292,7 +292,7 @@ class RayCpp(RayPython):
                                 "print(m.version('ray-cpp'))"]).splitlines()[-1]}
 
     def build(self):
-        cpp, library = self.ray_folder() / "cpp", self.given.work / "libray_cpp_bench.so"
+        cpp, library = self.ray_directory() / "cpp", self.given.work / "libray_cpp_bench.so"
         if is_fresh(library, HERE / "ray_cpp_bench.cc", HERE / "timer.h",
                     cpp / "lib/libray_api.so"):
             return

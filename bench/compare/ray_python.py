@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ray's Python API, by the definitions of its own microbenchmarks (ray_perf.py).
+"""Ray's Python API, by the definitions of Ray's microbenchmarks (ray_perf.py).
 
 run.py runs it in a separate process with its own cluster. Needs `pip install ray==2.60.0 numpy`.
 """

@@ -4,7 +4,7 @@
 Every figure of the page comes from the results. Every other sentence comes from performance.md.in, in which
 {{name}} stands for a generated part. A comment `<!-- note KEY: text -->` is the page's note on the comparability
 of that row.
-Usage: bench/compare/report.py RESULTS.json [OUT_FOLDER]
+Usage: bench/compare/report.py RESULTS.json [OUT_DIRECTORY]
 """
 import json
 import math
@@ -189,7 +189,7 @@ def skipped(results):
 
 
 def tune(found):
-    """Speed and results of Tune beside its peers, from the files that bench/tune_speed.py and tune_quality.py write."""
+    """Speed and results of Tune next to its peers, from the files that bench/tune_speed.py and tune_quality.py write."""
     def figure(row, side):
         value = row[side]
         return value if isinstance(value, str) else f"{number(value)} {row['unit']}"
@@ -254,12 +254,12 @@ def picture(results):
     for place, (row, values) in enumerate(rows):
         at = TOP + STEP * place + STEP / 2
         middle = statistics.median(values)
-        colour = AHEAD if row.bar is None or middle >= row.bar else BEHIND
+        color = AHEAD if row.bar is None or middle >= row.bar else BEHIND
         out.append(f'<text x="{LEFT - 12}" y="{at + 4:.1f}" text-anchor="end">'
                    f'{escape(row.title)}</text>')
         out.append(f'<path d="M{x(min(values)):.1f} {at:.1f}H{x(max(values)):.1f}" '
-                   f'stroke="{colour}" stroke-width="3"/>')
-        out.append(f'<circle cx="{x(middle):.1f}" cy="{at:.1f}" r="5" fill="{colour}"/>')
+                   f'stroke="{color}" stroke-width="3"/>')
+        out.append(f'<circle cx="{x(middle):.1f}" cy="{at:.1f}" r="5" fill="{color}"/>')
         if row.bar:
             out.append(f'<path d="M{x(row.bar):.1f} {at - 8:.1f}V{at + 8:.1f}" stroke="{BAR}" '
                        'stroke-width="2"/>')
@@ -269,16 +269,16 @@ def picture(results):
     return "\n".join(out) + "\n"
 
 
-def write(results, folder):
-    folder.mkdir(parents=True, exist_ok=True)
+def write(results, directory):
+    directory.mkdir(parents=True, exist_ok=True)
     template = TEMPLATE.read_text(encoding="utf-8")
-    (folder / "performance.md").write_text(page(results, template), encoding="utf-8")
-    (folder / "performance.svg").write_text(picture(results), encoding="utf-8")
+    (directory / "performance.md").write_text(page(results, template), encoding="utf-8")
+    (directory / "performance.svg").write_text(picture(results), encoding="utf-8")
 
 
 def main():
     if len(sys.argv) not in (2, 3):
-        print("usage: report.py RESULTS.json [OUT_FOLDER]", file=sys.stderr)
+        print("usage: report.py RESULTS.json [OUT_DIRECTORY]", file=sys.stderr)
         return 2
     results = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     write(results, Path(sys.argv[2]) if len(sys.argv) == 3 else HERE.parent.parent / "docs")

@@ -42,18 +42,18 @@ def arguments():
     parser.add_argument("mobula", type=Path, help="the built program")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true",
-                        help="shorter runs: for a first look; the output says so")
+                        help="shorter runs; the output states that they are short")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
-                        help="only benchmarks whose key has one of these in it")
+                        help="only benchmarks whose key contains one of these texts")
     parser.add_argument("--peers", nargs="+", default=[], metavar="PEER",
-                        help="only these, of: " + ", ".join(peer.name for peer in peers.ALL))
+                        help="only these peers, out of: " + ", ".join(peer.name for peer in peers.ALL))
     parser.add_argument("--ray-python", default=sys.executable, metavar="PYTHON",
-                        help="the Python that has ray==2.60.0, ray-cpp==2.60.0 and numpy")
+                        help="Python with ray==2.60.0, ray-cpp==2.60.0, and numpy")
     parser.add_argument("--dask-python", default=sys.executable, metavar="PYTHON",
-                        help="the Python that has distributed and numpy")
+                        help="Python with distributed and numpy")
     parser.add_argument("--out", type=Path, metavar="DIR",
-                        help="where all output goes; default: the results beside this program, the "
-                             "pages in docs/, and with --only or --peers both in build/compare")
+                        help="directory of all output (default: the results next to this program, the "
+                             "pages in docs/; with --only or --peers, both in build/compare)")
     given = parser.parse_args()
     given.mobula = given.mobula.absolute()
     given.work = (given.out or ROOT / "build" / "compare").absolute()

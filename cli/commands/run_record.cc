@@ -45,7 +45,7 @@ Result<void> save(const RunRecord& record, const std::string& directory) {
                                        {"pid", record.pid},
                                        {"start_time", record.start_time},
                                        {"boot_id", record.boot_id},
-                                       {"keeper", record.shim},
+                                       {"shim", record.shim},
                                        {"head", record.head},
                                        {"folder_inode", inode_of(directory + "/running")}};
   return write_file(fmt::format("{}/running/{}.json", directory, record.pid),
@@ -69,7 +69,7 @@ std::vector<RunRecord> records_of(const std::string& directory) {
       record.pid = json.value("pid", 0);
       record.start_time = json.value("start_time", std::uint64_t{0});
       record.boot_id = json.value("boot_id", std::string());
-      record.shim = json.value("keeper", 0);
+      record.shim = json.value("shim", json.value("keeper", 0));
       record.head = json.value("head", false);
       record.path = path;
       records.push_back(std::move(record));

@@ -46,7 +46,7 @@ void add_described_commands(CLI::App& app) {
       "symmetric", "Run a program on a cluster of all machines of a Slurm or MPI launch");
   symmetric.add_option("--shared-folder",
                        "Directory that all ranks share (default: $MOBULA_SHARED_FOLDER, "
-                       "$SLURM_SUBMIT_DIR, else this)");
+                       "$SLURM_SUBMIT_DIR, or the current directory)");
   symmetric.add_option("--head-host", "Address of rank 0 (default: as other machines reach it)");
   symmetric.add_option("--wait", "Time for all ranks to join (default: 300)");
   symmetric.add_option("--grace", "Time for running calls after a signal (default: 5)");

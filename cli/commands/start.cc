@@ -197,7 +197,7 @@ class Start {
     pollfd ended{child->report_fd(), POLLIN, 0};
     if (::poll(&ended, 1, unsaid_ms) == 0) {
       say_waiting(line_.address +
-                  ": no answer from the head, or from the name server about its address");
+                  ": no reply from the head, or from the name server about its address");
     }
     if (child->wait() != exit_refused) return exit_done;
     return complain(failure(ErrorCode::permission_denied, child->last_words()));

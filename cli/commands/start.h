@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cli/command_line.h"
-#include "cli/commands/programs.h"
+#include "cli/commands/role_plans.h"
 
 namespace mobula::internal::cli {
 

@@ -90,10 +90,10 @@ void add_head_options(CLI::App& start, CommandLine& line, FlagTexts& texts) {
 CLI::Option* add_process_options(CLI::App& start, StartOptions& options) {
   CLI::Option* const trusted_fabric =
       start
-          .add_option(
-              "--trusted-fabric", options.fabric,
-              "Network that needs no encryption, by NAME or as 10.0.0.0/24; without a value, "
-              "with --head: the whole cluster, objects included")
+          .add_option("--trusted-fabric", options.fabric,
+                      "Network in which tensors travel unencrypted: a name, or a subnet such as "
+                      "10.0.0.0/24; "
+                      "without a value, with --head: objects and tensors of the whole cluster")
           ->expected(0, 1);
   start
       .add_option("--bulk-connections", options.node.bulk_connections,
@@ -176,7 +176,8 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   add_head_options(start, line, texts);
   CLI::Option* const trusted_fabric = add_process_options(start, options);
   add_node_options(start, options, texts);
-  start.add_option("--record", options.record.directory, "Directory for recordings of core inputs");
+  start.add_option("--record", options.record.directory,
+                   "Record the inputs of cores in this directory, for `mobula-sim --replay`");
   start.add_option("--autoscale", options.autoscale,
                    "Run an autoscaler with the head, for this file of node types, or off");
   start.add_flag("--no-reuse-flags,--as-given", options.as_given,

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/time.h"
-#include "cli/commands/programs.h"
+#include "cli/commands/role_plans.h"
 
 namespace mobula::internal::cli {
 

@@ -286,7 +286,7 @@ class Rank {
       polled_at = monotonic_now();
       if (silences == head_silences)
         end_with(exit_unreachable,
-                 fmt::format("symmetric: the head at {} no longer answers", note_.address));
+                 fmt::format("symmetric: the head at {} no longer replies", note_.address));
     }
   }
 

@@ -44,7 +44,7 @@ Result<Json> request_head(const ClusterAddress& cluster, const std::string& verb
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())
-    return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
+    return failure(ErrorCode::corrupt, "read the reply of the head: not a JSON object");
   return json;
 }
 

@@ -94,7 +94,7 @@ class ClusterProbe {
     if (!head_port()) return std::move(snapshot_);
     auto client = ToolClient::open(cluster_);
     if (!client) {
-      add(mend("cluster", client.error().text, "mobula status"));
+      add(must_fix("cluster", client.error().text, "mobula status"));
       return std::move(snapshot_);
     }
     if (!ping(*client)) return std::move(snapshot_);
@@ -112,8 +112,9 @@ class ClusterProbe {
         line_.key_file.empty() && line_.token.empty() && clusters_of(line_.state_dir).size() > 1;
     if (exit_code_of(why) == exit_refused ||
         (why.code == ErrorCode::invalid_argument && !several)) {
-      return add(mend("key", why.text,
-                      "give the key file of the cluster with --key, or a token with MOBULA_TOKEN"));
+      return add(
+          must_fix("key", why.text,
+                   "give the key file of the cluster with --key, or a token with MOBULA_TOKEN"));
     }
     add(note("cluster", why.text,
              "mobula start --head, or give --address HOST:PORT and --key FILE"));
@@ -132,11 +133,11 @@ class ClusterProbe {
     if (!first) {
       const auto& why = first.error();
       if (why.code == ErrorCode::corrupt) {
-        add(mend("version", why.text,
-                 "install the same release on both machines: mobula up CLUSTER.yaml"));
+        add(must_fix("version", why.text,
+                     "install the same release on both machines: mobula up CLUSTER.yaml"));
         snapshot_.reached = true;
       } else if (exit_code_of(why) == exit_refused) {
-        add(mend(
+        add(must_fix(
             "key", why.text,
             cluster_.key
                 ? "copy the key file again from the head's <state>/<cluster>/ (mode 0600); a token "
@@ -146,7 +147,7 @@ class ClusterProbe {
         snapshot_.reached = true;
       } else {
         add(unreachable(
-            mend("cluster", why.text, "on the head's machine: mobula logs head --tail 50")));
+            must_fix("cluster", why.text, "on the head's machine: mobula logs head --tail 50")));
       }
       return false;
     }
@@ -154,7 +155,7 @@ class ClusterProbe {
     const auto pong = client.request("ping");
     const auto after = now_ms();
     add(ok("cluster",
-           fmt::format("the head at {} answers within {} ms", cluster_.address, after - before)));
+           fmt::format("the head at {} replies within {} ms", cluster_.address, after - before)));
     const auto json = pong ? Json::parse(*pong, nullptr, false) : Json();
     if (json.is_object() && json.contains("time_ms"))
       add(check_clock(before, json.value("time_ms", std::int64_t{0}), after));
@@ -177,10 +178,10 @@ class ClusterProbe {
     if (!json.is_object() || !json.contains("items")) {
       // The role has no permission.
       if (!answer && answer.error().code == ErrorCode::permission_denied) return;
-      return add(
-          mend("nodes",
-               answer ? "read the head's list of nodes: not a JSON object" : answer.error().text,
-               "mobula list nodes"));
+      return add(must_fix(
+          "nodes",
+          answer ? "read the head's list of nodes: not a JSON object" : answer.error().text,
+          "mobula list nodes"));
     }
     std::vector<PortSeen> ports;
     Json alive = Json::array();
@@ -270,7 +271,7 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
   }
   Findings found;
   if (const auto refused = wrong.find("refused"); refused != wrong.end()) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         name, "connection refused at " + some_of(refused->second),
         name == "head port"
             ? "start the head there: mobula start --head; if it runs, find its "
@@ -278,9 +279,9 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
             : "on that machine: mobula doctor, and mobula start --address … if no agent runs"));
   }
   if (const auto silent = wrong.find("silent"); silent != wrong.end()) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         name,
-        fmt::format("no answer within {} s from {}: a firewall drops packets, or the machine is "
+        fmt::format("no reply within {} s from {}: a firewall drops packets, or the machine is "
                     "off or has no route",
                     port_timeout / 1s, some_of(silent->second)),
         fmt::format(
@@ -290,7 +291,7 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
             *ports.begin(), *hosts.begin())));
   }
   if (const auto unknown = wrong.find("unknown"); unknown != wrong.end()) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         name, some_of(unknown->second),
         "advertise addresses that other machines can resolve: mobula start --advertise ADDRESS"));
   }
@@ -317,7 +318,7 @@ Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t a
       "timedatectl set-ntp true, or chronyc makestep, on the wrong machine; a head reads its "
       "clock at its start, so restart it if its clock was wrong";
   if (size < wrong_skew_ms) return note("clock", differs, fix);
-  return mend("clock", differs + "; tickets and tokens allow 5 minutes", fix);
+  return must_fix("clock", differs + "; tickets and tokens allow 5 minutes", fix);
 }
 
 Finding check_node_clocks(const Json& nodes) {
@@ -339,7 +340,7 @@ Finding check_node_clocks(const Json& nodes) {
   const std::string fix = "timedatectl set-ntp true, or chronyc makestep, on these machines";
   if (!wrong.empty()) {
     wrong.insert(wrong.end(), noted.begin(), noted.end());
-    return mend("node clocks", some_of(wrong) + "; tickets and tokens allow 5 minutes", fix);
+    return must_fix("node clocks", some_of(wrong) + "; tickets and tokens allow 5 minutes", fix);
   }
   if (!noted.empty()) return note("node clocks", some_of(noted), fix);
   return ok("node clocks",
@@ -392,10 +393,11 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
   const auto [drivers, cudas, nccls, releases, hidden] = versions_of(items, own_host);
   Findings found;
   if (drivers.size() > 1) {
-    found.push_back(mend("GPU drivers of nodes", described(drivers),
-                         "install one driver version on all nodes: NCCL between nodes, and CUDA "
-                         "programs for the newer "
-                         "driver, fail on the older one"));
+    found.push_back(
+        must_fix("GPU drivers of nodes", described(drivers),
+                 "install one driver version on all nodes: NCCL between nodes, and CUDA "
+                 "programs for the newer "
+                 "driver, fail on the older one"));
   }
   // Another driver has another CUDA version, which the finding above reports.
   if (cudas.size() > 1 && drivers.size() < 2) {
@@ -405,10 +407,10 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
                          "version fail on the older one"));
   }
   if (nccls.size() > 1) {
-    found.push_back(mend("NCCL of nodes", described(nccls),
-                         "install one version on all nodes (libnccl2), or set "
-                         "MOBULA_NCCL_LIBRARY=PATH for each agent "
-                         "and restart it; NCCL groups between such nodes fail or hang"));
+    found.push_back(must_fix("NCCL of nodes", described(nccls),
+                             "install one version on all nodes (libnccl2), or set "
+                             "MOBULA_NCCL_LIBRARY=PATH for each agent "
+                             "and restart it; NCCL groups between such nodes fail or hang"));
   }
   if (releases.size() > 1) {
     found.push_back(note("releases of nodes", described(releases),
@@ -416,10 +418,10 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
   }
   if (!hidden.empty()) {
     found.push_back(
-        mend("node addresses",
-             fmt::format("{} advertise a loopback address, which other machines cannot reach",
-                         some_of(hidden)),
-             "restart those agents with --bind or --advertise ADDRESS"));
+        must_fix("node addresses",
+                 fmt::format("{} advertise a loopback address, which other machines cannot reach",
+                             some_of(hidden)),
+                 "restart those agents with --bind or --advertise ADDRESS"));
   }
   return found;
 }

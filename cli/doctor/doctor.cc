@@ -75,8 +75,9 @@ Document inspect_devices() {
   add(note("CPUs", fmt::format("{} usable", machine.cpus.usable())));
   add(note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20)));
   const auto shape = node_shape(machine, {});
-  add(shape ? note("GPUs to offer", shape->total(resource::gpu).to_string())
-            : mend("GPUs to offer", shape.error().text, "fix that variable, or give --num-gpus"));
+  add(shape
+          ? note("GPUs to offer", shape->total(resource::gpu).to_string())
+          : must_fix("GPUs to offer", shape.error().text, "fix that variable, or give --num-gpus"));
   for (const auto& [vendor, devices] : machine.devices) {
     const VendorRow& row = row_of(vendor);
     add(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name, row.resource,
@@ -103,11 +104,11 @@ Findings check_devices() {
     return found;
   }
   const std::string what =
-      count == 0 ? fmt::format("did not answer within {} s", vendor_patience_ms / 1000)
+      count == 0 ? fmt::format("did not reply within {} s", vendor_patience_ms / 1000)
                  : fmt::format("terminated the probing process with code {}", child->wait());
-  return {mend("GPU libraries", "vendor libraries " + what,
-               "nvidia-smi shows whether the driver still answers; "
-               "dmesg | grep -i -e nvrm -e xid shows its errors")};
+  return {must_fix("GPU libraries", "vendor libraries " + what,
+                   "nvidia-smi shows whether the driver still answers; "
+                   "dmesg | grep -i -e nvrm -e xid shows its errors")};
 }
 
 Document document_of(const Findings& findings) {
@@ -170,7 +171,7 @@ int examine(const CommandLine& line) {
     return each.verdict == Verdict::ok ? 1 : each.verdict == Verdict::note ? 2 : 0;
   });
   show(found, line);
-  if (std::ranges::any_of(found, [](const Finding& each) { return each.verdict == Verdict::mend; }))
+  if (std::ranges::any_of(found, [](const Finding& each) { return each.verdict == Verdict::fix; }))
     return exit_failed;
   return cluster.reached ? exit_done : exit_unreachable;
 }

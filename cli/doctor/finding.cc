@@ -6,7 +6,7 @@ const char* text_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::ok: return "ok";
     case Verdict::note: return "note";
-    case Verdict::mend:
+    case Verdict::fix:
     case Verdict::unreachable: break;
   }
   return "fix";
@@ -23,7 +23,7 @@ Finding finding_of(const nlohmann::ordered_json& json) {
   const std::string result = json.value("result", std::string());
   const Verdict verdict = result == "ok"     ? Verdict::ok
                           : result == "note" ? Verdict::note
-                                             : Verdict::mend;
+                                             : Verdict::fix;
   return {json.value("name", std::string()), verdict, json.value("text", std::string()),
           json.value("fix", std::string())};
 }

@@ -11,7 +11,7 @@ namespace mobula::internal::cli::doctor {
 enum class Verdict {
   ok,
   note,         // information
-  mend,         // must be fixed
+  fix,          // must be fixed
   unreachable,  // must be fixed, and the cluster is unreachable until then
 };
 
@@ -29,8 +29,8 @@ inline Finding ok(std::string name, std::string seen) {
 inline Finding note(std::string name, std::string seen, std::string fix = {}) {
   return {std::move(name), Verdict::note, std::move(seen), std::move(fix)};
 }
-inline Finding mend(std::string name, std::string seen, std::string fix) {
-  return {std::move(name), Verdict::mend, std::move(seen), std::move(fix)};
+inline Finding must_fix(std::string name, std::string seen, std::string fix) {
+  return {std::move(name), Verdict::fix, std::move(seen), std::move(fix)};
 }
 
 // Returns "ok", "note", or "fix".

@@ -57,7 +57,7 @@ DeviceFiles device_files(const std::string& dev) {
 Findings check_files(const DeviceFiles& files, const std::string& kernel) {
   Findings found;
   if (!files.closed.empty()) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         "GPU device files",
         fmt::format(
             "user {} has no read and write permission for {}{}", ::geteuid(), files.closed.front(),
@@ -65,14 +65,14 @@ Findings check_files(const DeviceFiles& files, const std::string& kernel) {
         "usermod -aG video USER and log in again, or chmod 666 /dev/nvidia*"));
   }
   if (!kernel.empty() && files.gpus == 0) {
-    found.push_back(mend("GPU device files",
-                         fmt::format("driver {} is loaded, but /dev/nvidia0 is missing", kernel),
-                         "nvidia-modprobe -c 0 -u; in a container --gpus all; in a pod limits: "
-                         "{nvidia.com/gpu: 1}"));
+    found.push_back(must_fix(
+        "GPU device files", fmt::format("driver {} is loaded, but /dev/nvidia0 is missing", kernel),
+        "nvidia-modprobe -c 0 -u; in a container --gpus all; in a pod limits: "
+        "{nvidia.com/gpu: 1}"));
   }
   if (kernel.empty() && files.gpus > 0) {
-    found.push_back(mend("GPU driver", "/dev has GPU files, but no driver is loaded",
-                         "modprobe nvidia; dmesg shows why it does not load"));
+    found.push_back(must_fix("GPU driver", "/dev has GPU files, but no driver is loaded",
+                             "modprobe nvidia; dmesg shows why it does not load"));
   }
   return found;
 }
@@ -87,18 +87,18 @@ std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool
     return 0;
   }
   if (!nvml && nvml.error().code == ErrorCode::not_found) {
-    found.push_back(
-        mend("GPU libraries",
-             fmt::format("{}, but NVML is unusable: {}",
-                         kernel.empty() ? "GPUs are expected" : "driver " + kernel + " is loaded",
-                         nvml.error().text),
-             same_version));
+    found.push_back(must_fix(
+        "GPU libraries",
+        fmt::format("{}, but NVML is unusable: {}",
+                    kernel.empty() ? "GPUs are expected" : "driver " + kernel + " is loaded",
+                    nvml.error().text),
+        same_version));
     return 0;
   }
   if (!nvml) {
     const std::string why = nvml.error().text;
     const bool differs = why.find("ismatch") != std::string::npos;
-    found.push_back(mend(
+    found.push_back(must_fix(
         "GPU driver",
         why + (kernel.empty() ? "" : fmt::format("; the loaded driver is {}", kernel)),
         differs ? "load the installed driver: reboot, or stop all GPU processes and then rmmod "
@@ -109,15 +109,15 @@ std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool
   const auto version = nvml->driver_version();
   const auto devices = nvml->devices();
   if (!version || !devices) {
-    found.push_back(
-        mend("GPUs", !devices ? devices.error().text : version.error().text,
-             "nvidia-smi -q shows the GPU that does not answer; nvidia-smi -r resets an idle GPU"));
+    found.push_back(must_fix(
+        "GPUs", !devices ? devices.error().text : version.error().text,
+        "nvidia-smi -q shows the GPU that does not reply; nvidia-smi -r resets an idle GPU"));
     return 0;
   }
   if (!kernel.empty() && *version != kernel) {
-    found.push_back(mend("GPU driver",
-                         fmt::format("the loaded driver is {}, NVML is {}", kernel, *version),
-                         same_version));
+    found.push_back(must_fix("GPU driver",
+                             fmt::format("the loaded driver is {}, NVML is {}", kernel, *version),
+                             same_version));
   } else {
     found.push_back(ok("GPU driver", *version));
   }
@@ -136,12 +136,12 @@ void check_libraries(bool nccl_named, Findings& found) {
     found.push_back(ok("CUDA driver", fmt::format("{}.{} by {}", version / 1000,
                                                   version % 1000 / 10, (*cuda)->library())));
   } else {
-    found.push_back(mend("CUDA driver", cuda.error().text,
-                         cuda.error().code == ErrorCode::not_found
-                             ? same_version
-                             : fmt::format("install a driver for CUDA {}.{} or newer",
-                                           CudaDriver::least_version / 1000,
-                                           CudaDriver::least_version % 1000 / 10)));
+    found.push_back(must_fix("CUDA driver", cuda.error().text,
+                             cuda.error().code == ErrorCode::not_found
+                                 ? same_version
+                                 : fmt::format("install a driver for CUDA {}.{} or newer",
+                                               CudaDriver::least_version / 1000,
+                                               CudaDriver::least_version % 1000 / 10)));
   }
   const auto nccl = NcclLibrary::open();
   if (nccl) {
@@ -157,10 +157,10 @@ void check_libraries(bool nccl_named, Findings& found) {
       absent
           ? note("NCCL", nccl.error().text + "; GPU tensors of groups are staged through the host",
                  install)
-          : mend("NCCL", nccl.error().text,
-                 nccl.error().text.find("NCCL_COMM_BLOCKING") == std::string::npos
-                     ? install
-                     : "unset NCCL_COMM_BLOCKING"));
+          : must_fix("NCCL", nccl.error().text,
+                     nccl.error().text.find("NCCL_COMM_BLOCKING") == std::string::npos
+                         ? install
+                         : "unset NCCL_COMM_BLOCKING"));
 }
 
 bool is_named(const char* variable) {

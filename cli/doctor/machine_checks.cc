@@ -178,7 +178,7 @@ Findings check_limits(const Measures& seen) {
     return amount == unlimited ? std::string("unlimited") : std::to_string(amount);
   };
   if (seen.files < wanted_files) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         "open files",
         fmt::format(
             "at most {} per process; peers and executors use several each, {} are recommended",
@@ -190,20 +190,20 @@ Findings check_limits(const Measures& seen) {
   }
   const bool user_limit = !seen.root && seen.processes < wanted_processes;
   if (user_limit) {
-    found.push_back(
-        mend("processes",
-             fmt::format("at most {} processes and threads of this user; {} are recommended",
-                         seen.processes, wanted_processes),
-             "ulimit -u 32768" +
-                 fmt::format(fmt::runtime(persistent), "* hard nproc", 32768, "LimitNPROC=32768")));
+    found.push_back(must_fix(
+        "processes",
+        fmt::format("at most {} processes and threads of this user; {} are recommended",
+                    seen.processes, wanted_processes),
+        "ulimit -u 32768" +
+            fmt::format(fmt::runtime(persistent), "* hard nproc", 32768, "LimitNPROC=32768")));
   }
   if (seen.group_processes_left && *seen.group_processes_left < wanted_processes) {
-    found.push_back(
-        mend("processes",
-             fmt::format("the control group leaves {} processes and threads; {} are recommended",
-                         *seen.group_processes_left, wanted_processes),
-             "raise pids.max of the group: TasksMax=infinity in the unit, --pids-limit=-1 for a "
-             "container"));
+    found.push_back(must_fix(
+        "processes",
+        fmt::format("the control group leaves {} processes and threads; {} are recommended",
+                    *seen.group_processes_left, wanted_processes),
+        "raise pids.max of the group: TasksMax=infinity in the unit, --pids-limit=-1 for a "
+        "container"));
   } else if (!user_limit) {
     found.push_back(
         ok("processes", fmt::format("at most {}", text(seen.root ? unlimited : seen.processes))));
@@ -215,7 +215,7 @@ Findings check_limits(const Measures& seen) {
     const std::string fix =
         "ulimit -l unlimited" + fmt::format(fmt::runtime(persistent), "* hard memlock", "unlimited",
                                             "LimitMEMLOCK=infinity");
-    found.push_back(pins ? mend("locked memory", what + ", and UCX registers its buffers", fix)
+    found.push_back(pins ? must_fix("locked memory", what + ", and UCX registers its buffers", fix)
                          : note("locked memory", what + "; enough unless UCX uses RDMA"));
   } else {
     found.push_back(
@@ -232,7 +232,7 @@ namespace {
 Finding check_shared_memory(const Measures& seen) {
   const auto finding = [&](const std::string& what, const std::string& fix) {
     const bool uses_shared = seen.has_gpus || !seen.plugins.empty();
-    return uses_shared ? mend("shared memory", what, fix) : note("shared memory", what);
+    return uses_shared ? must_fix("shared memory", what, fix) : note("shared memory", what);
   };
   const std::string by =
       "NCCL, Gloo, and UCX have their buffers there; Mobula's objects are elsewhere";
@@ -247,7 +247,7 @@ Finding check_shared_memory(const Measures& seen) {
     const std::string fix =
         "mount -o remount,size=1g /dev/shm; for a container --shm-size=1g, for a pod an emptyDir "
         "of medium Memory";
-    return seen.has_gpus || !seen.plugins.empty() ? mend("shared memory", what, fix)
+    return seen.has_gpus || !seen.plugins.empty() ? must_fix("shared memory", what, fix)
                                                   : note("shared memory", what, fix);
   }
   return ok("shared memory",
@@ -259,7 +259,7 @@ Finding check_shared_memory(const Measures& seen) {
 Findings check_memory(const Measures& seen) {
   Findings found{check_shared_memory(seen)};
   if (seen.overcommit == 2 && seen.commit_left_bytes < wanted_commit) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         "overcommit",
         fmt::format(
             "vm.overcommit_memory is 2, and {} MiB can still be committed: the object store and "
@@ -270,14 +270,14 @@ Findings check_memory(const Measures& seen) {
     found.push_back(ok("overcommit", fmt::format("vm.overcommit_memory is {}", seen.overcommit)));
   }
   if (seen.group_memory_left && *seen.group_memory_left < wanted_group_memory) {
-    found.push_back(
-        mend("memory limit",
-             fmt::format(
-                 "the control group leaves {} MiB; an agent with a store and one executor needs {}",
-                 *seen.group_memory_left / mib, wanted_group_memory / mib),
-             "raise memory.max of the group: MemoryMax= of the unit, --memory of a container, "
-             "limits.memory "
-             "of a pod"));
+    found.push_back(must_fix(
+        "memory limit",
+        fmt::format(
+            "the control group leaves {} MiB; an agent with a store and one executor needs {}",
+            *seen.group_memory_left / mib, wanted_group_memory / mib),
+        "raise memory.max of the group: MemoryMax= of the unit, --memory of a container, "
+        "limits.memory "
+        "of a pod"));
   } else if (seen.group_memory_left) {
     found.push_back(ok("memory limit", fmt::format("the control group leaves {} MiB",
                                                    *seen.group_memory_left / mib)));
@@ -297,39 +297,40 @@ Findings check_names(const Measures& seen, const std::string& advertised) {
   if (seen.host_addresses.empty()) {
     const bool used = advertised == seen.host && !advertised.empty();
     const std::string what = fmt::format("the host name {} resolves to no address", seen.host);
-    return {used ? mend("host name", what + ", and other machines use that name",
-                        "mobula start --advertise ADDRESS, or add it to /etc/hosts")
+    return {used ? must_fix("host name", what + ", and other machines use that name",
+                            "mobula start --advertise ADDRESS, or add it to /etc/hosts")
                  : note("host name", what)};
   }
   const bool here_alone = std::ranges::all_of(seen.host_addresses, is_of_loopback);
   const std::string what = fmt::format("{} is {}", seen.host, joined(seen.host_addresses));
   if (!here_alone) return {ok("host name", what)};
   if (advertised == seen.host) {
-    return {mend("host name", what + ": other machines may resolve this name to themselves",
-                 "mobula start --advertise ADDRESS with an address that they reach")};
+    return {must_fix("host name", what + ": other machines may resolve this name to themselves",
+                     "mobula start --advertise ADDRESS with an address that they reach")};
   }
   return {note("host name", what + " here; Mobula advertises an address, not this name")};
 }
 
 Findings check_kernel(const Measures& seen) {
   Findings found;
-  found.push_back(seen.curve
-                      ? ok("encryption", "this libzmq has CURVE")
-                      : mend("encryption",
-                             "this libzmq lacks CURVE: connections to other machines are refused",
-                             "install a libzmq with libsodium (Debian: apt-get install libzmq5)"));
-  found.push_back(seen.pidfd
-                      ? ok("pidfd", "available")
-                      : mend("pidfd", "pidfd_open fails; it needs Linux 5.3 or newer",
-                             "use a newer kernel, or a seccomp profile that allows pidfd_open"));
+  found.push_back(
+      seen.curve ? ok("encryption", "this libzmq has CURVE")
+                 : must_fix("encryption",
+                            "this libzmq lacks CURVE: connections to other machines are refused",
+                            "install a libzmq with libsodium (Debian: apt-get install libzmq5)"));
+  found.push_back(
+      seen.pidfd ? ok("pidfd", "available")
+                 : must_fix("pidfd", "pidfd_open fails; it needs Linux 5.3 or newer",
+                            "use a newer kernel, or a seccomp profile that allows pidfd_open"));
   found.push_back(
       note("transport plugins", seen.plugins.empty() ? "none configured" : seen.plugins));
   if (seen.separate_hosts) {
-    found.push_back(mend("hosts",
-                         "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no "
-                         "memory; the variable is for "
-                         "tests alone",
-                         "unset MOBULA_TEST_SEPARATE_HOSTS"));
+    found.push_back(
+        must_fix("hosts",
+                 "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no "
+                 "memory; the variable is for "
+                 "tests alone",
+                 "unset MOBULA_TEST_SEPARATE_HOSTS"));
   }
   return found;
 }
@@ -352,7 +353,7 @@ Findings check_programs(const std::string& way, const std::string& path_variable
   if (missing.empty()) return {ok(check, joined(wanted))};
   const std::string packages =
       way == "ssh" ? "openssh-client tar gzip libc-bin coreutils binutils" : "slurm-client";
-  return {mend(check, "not in PATH: " + joined(missing), "apt-get install " + packages)};
+  return {must_fix(check, "not in PATH: " + joined(missing), "apt-get install " + packages)};
 }
 
 }  // namespace mobula::internal::cli::doctor

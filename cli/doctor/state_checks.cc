@@ -59,7 +59,7 @@ Fault fault_of(const std::string& path, unsigned closed_bits) {
 void check_private(const char* name, const std::string& path, unsigned closed_bits,
                    Findings& found) {
   if (auto fault = fault_of(path, closed_bits); fault.any()) {
-    found.push_back(mend(name, std::move(fault.seen), std::move(fault.fix)));
+    found.push_back(must_fix(name, std::move(fault.seen), std::move(fault.fix)));
   }
 }
 
@@ -79,8 +79,8 @@ void check_keys(const std::string& directory, const std::string& name, Findings&
   const auto key = load_key_file(path);
   if (!key) {
     if (key.error().code != ErrorCode::permission_denied) {
-      found.push_back(mend("key file", key.error().text,
-                           fmt::format("copy it again from the head's machine to {}", path)));
+      found.push_back(must_fix("key file", key.error().text,
+                               fmt::format("copy it again from the head's machine to {}", path)));
     }
     return;
   }
@@ -90,14 +90,14 @@ void check_keys(const std::string& directory, const std::string& name, Findings&
   const bool of_another_agent = agent && !agent->head_curve_key.empty() && runs(*agent) &&
                                 agent->head_curve_key != key->head_curve_key;
   if (of_another_head || of_another_agent) {
-    found.push_back(
-        mend("key file",
-             fmt::format("{} belongs to another cluster than the {} of this machine", path,
-                         of_another_head ? "head's keys" : "running agent"),
-             of_another_head
-                 ? fmt::format("rm {}; mobula start --head --name {} writes it again", path, name)
-                 : fmt::format("copy the key file from the head's machine, at {}, to {}",
-                               agent->head_address, path)));
+    found.push_back(must_fix(
+        "key file",
+        fmt::format("{} belongs to another cluster than the {} of this machine", path,
+                    of_another_head ? "head's keys" : "running agent"),
+        of_another_head
+            ? fmt::format("rm {}; mobula start --head --name {} writes it again", path, name)
+            : fmt::format("copy the key file from the head's machine, at {}, to {}",
+                          agent->head_address, path)));
     return;
   }
   found.push_back(ok("key file", path));
@@ -109,26 +109,27 @@ void check_processes(const std::string& directory, const std::string& name, Find
   const std::string flags = cluster_flags(parent, name);
   if (const auto head = load_head_file(directory + "/head/head.json")) {
     found.push_back(
-        runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name,
-                                                     head->pid, head->address))
-                    : mend("head process",
-                           fmt::format("cluster '{}': its head, process {}, died; nodes wait for "
-                                       "it at {}",
-                                       name, head->pid, head->address),
-                           fmt::format("{} resumes its jobs; mobula stop{} ends them",
-                                       restart_command(parent, name), flags)));
+        runs(*head)
+            ? ok("head process",
+                 fmt::format("cluster '{}': process {} at {}", name, head->pid, head->address))
+            : must_fix("head process",
+                       fmt::format("cluster '{}': its head, process {}, died; nodes wait for "
+                                   "it at {}",
+                                   name, head->pid, head->address),
+                       fmt::format("{} resumes its jobs; mobula stop{} ends them",
+                                   restart_command(parent, name), flags)));
   } else if (head.error().code != ErrorCode::not_found) {
-    found.push_back(mend("head process", head.error().text,
-                         fmt::format("rm {}/head/head.json if no head runs", directory)));
+    found.push_back(must_fix("head process", head.error().text,
+                             fmt::format("rm {}/head/head.json if no head runs", directory)));
   }
   if (const auto agent = load_agent_file(directory + "/agent/agent.json")) {
     if (!runs(*agent)) {
       found.push_back(
-          mend("agent process",
-               fmt::format("cluster '{}': its agent, process {}, died and left its files", name,
-                           agent->pid),
-               fmt::format("mobula start --address {}{}, or mobula stop{} to remove the files",
-                           agent->head_address, flags, flags)));
+          must_fix("agent process",
+                   fmt::format("cluster '{}': its agent, process {}, died and left its files", name,
+                               agent->pid),
+                   fmt::format("mobula start --address {}{}, or mobula stop{} to remove the files",
+                               agent->head_address, flags, flags)));
       return;
     }
     found.push_back(ok("agent process", fmt::format("cluster '{}': process {}, node {}", name,
@@ -136,18 +137,18 @@ void check_processes(const std::string& directory, const std::string& name, Find
     struct stat status {};
     if (::stat(agent->socket.c_str(), &status) != 0) {
       found.push_back(
-          mend("agent socket",
-               fmt::format("{}: {}; programs of this machine cannot reach the agent", agent->socket,
-                           std::strerror(errno)),
-               fmt::format("restart the agent, whose directory was removed: mobula stop{}, and "
-                           "start it again",
-                           flags)));
+          must_fix("agent socket",
+                   fmt::format("{}: {}; programs of this machine cannot reach the agent",
+                               agent->socket, std::strerror(errno)),
+                   fmt::format("restart the agent, whose directory was removed: mobula stop{}, and "
+                               "start it again",
+                               flags)));
     } else {
       check_private("agent socket", agent->socket, 077, found);
     }
   } else if (agent.error().code != ErrorCode::not_found) {
-    found.push_back(mend("agent process", agent.error().text,
-                         fmt::format("rm {}/agent/agent.json if no agent runs", directory)));
+    found.push_back(must_fix("agent process", agent.error().text,
+                             fmt::format("rm {}/agent/agent.json if no agent runs", directory)));
   }
   std::size_t stale = 0;
   for (const auto& each : records_of(directory)) stale += each.alive() ? 0 : 1;
@@ -168,21 +169,21 @@ Finding check_readable_keys(const std::string& directory, const std::string& ris
   const std::string token =
       accepted ? "" : driver_token_of(head->address, directory + "/head/operator.key");
   if (token.empty()) return note("keys", risk, "only if you give driver tokens to other users");
-  return mend("keys", fmt::format("driver token '{}' exists, and {}", token, risk),
-              fmt::format("mobula token revoke {}, or mobula stop and start the head with "
-                          "--no-worker; --expose-head-keys accepts it",
-                          shell_word(token)));
+  return must_fix("keys", fmt::format("driver token '{}' exists, and {}", token, risk),
+                  fmt::format("mobula token revoke {}, or mobula stop and start the head with "
+                              "--no-worker; --expose-head-keys accepts it",
+                              shell_word(token)));
 }
 
 }  // namespace
 
 Findings check_runtime_dir(const std::string& directory) {
   if (directory.size() > longest_runtime_path) {
-    return {mend("runtime directory",
-                 fmt::format("the path {} has {} bytes; a socket path has at most 107, which "
-                             "leaves {} for the directory",
-                             directory, directory.size(), longest_runtime_path),
-                 fmt::format("export XDG_RUNTIME_DIR=/run/user/{}", ::geteuid()))};
+    return {must_fix("runtime directory",
+                     fmt::format("the path {} has {} bytes; a socket path has at most 107, which "
+                                 "leaves {} for the directory",
+                                 directory, directory.size(), longest_runtime_path),
+                     fmt::format("export XDG_RUNTIME_DIR=/run/user/{}", ::geteuid()))};
   }
   Findings found;
   check_private("runtime directory", directory, 077, found);
@@ -198,7 +199,7 @@ Findings check_state(const std::string& state_dir, const std::string& cluster) {
   while (at.has_parent_path() && at != at.parent_path() && !fs::exists(at, code))
     at = at.parent_path();
   if (::access(at.c_str(), W_OK | X_OK) != 0) {
-    found.push_back(mend(
+    found.push_back(must_fix(
         "state directory", fmt::format("user {} cannot write to {}", ::geteuid(), at.string()),
         fmt::format("chown -R {} {}, or export MOBULA_STATE_DIR=DIR", ::geteuid(), state_dir)));
     return found;
@@ -208,11 +209,11 @@ Findings check_state(const std::string& state_dir, const std::string& cluster) {
   if (::statvfs(at.c_str(), &disk) == 0) {
     const auto free_bytes = std::uint64_t{disk.f_bavail} * disk.f_frsize;
     if (free_bytes < wanted_disk_bytes) {
-      found.push_back(
-          mend("disk",
-               fmt::format("{} MiB are free for {}; a head exits if it cannot write its journal",
-                           free_bytes >> 20, state_dir),
-               "free space there, or export MOBULA_STATE_DIR=DIR on another disk"));
+      found.push_back(must_fix(
+          "disk",
+          fmt::format("{} MiB are free for {}; a head exits if it cannot write its journal",
+                      free_bytes >> 20, state_dir),
+          "free space there, or export MOBULA_STATE_DIR=DIR on another disk"));
     }
   }
   if (found.empty()) found.push_back(ok("state directory", state_dir));
@@ -236,8 +237,8 @@ Findings check_key_file(const std::string& path) {
   if (key)
     return {
         ok("key file", fmt::format("{}: cluster '{}', role {}", path, key->cluster, key->role))};
-  return {mend("key file", key.error().text,
-               "copy it again from the head's machine: <state>/<cluster>/<cluster>.key")};
+  return {must_fix("key file", key.error().text,
+                   "copy it again from the head's machine: <state>/<cluster>/<cluster>.key")};
 }
 
 std::string advertised_host(const std::string& state_dir, const std::string& cluster) {

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "cli/command_line.h"
 #include "cli/output/progress.h"
-#include "cli/repl/program.h"
+#include "cli/repl/user_program.h"
 
 namespace mobula::internal::cli::repl {
 

@@ -15,7 +15,7 @@
 #include "cli/repl/completion.h"
 #include "cli/repl/interrupts.h"
 #include "cli/repl/line.h"
-#include "cli/repl/program.h"
+#include "cli/repl/user_program.h"
 #include "cli/tool_client.h"
 
 namespace mobula::internal::cli::repl {

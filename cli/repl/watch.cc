@@ -170,7 +170,7 @@ void ClusterWatch::poll() {
   const auto jobs = nodes ? request("list", "jobs") : nodes;
   const auto submissions = jobs ? request("list", "submissions") : jobs;
   if (!submissions || !status->is_object()) {
-    if (reached_ && !std::exchange(lost_, true)) print_lines({"the head does not answer"});
+    if (reached_ && !std::exchange(lost_, true)) print_lines({"the head does not reply"});
     show(no_cluster);
     changes_.clear();
     return;
@@ -178,7 +178,7 @@ void ClusterWatch::poll() {
   SeenThings seen_nodes = things_of(*nodes, "node_id", "address");
   SeenThings seen_jobs = things_of(*submissions, "job_id", "name");
   seen_jobs.merge(things_of(*jobs, "job_id", "name"));
-  if (std::exchange(lost_, false)) print_lines({"the head answers again"});
+  if (std::exchange(lost_, false)) print_lines({"the head replies again"});
   if (std::exchange(reached_, true)) {
     auto lines = changes_between("node", nodes_, seen_nodes);
     for (auto& line : changes_between("job", jobs_, seen_jobs)) lines.push_back(std::move(line));

@@ -216,8 +216,8 @@ class Creation {
     }
     if (!late.empty()) {
       fail(late, names + (late.size() == 1 ? " has" : " have") +
-                     " not answered within create_timeout, asked to " + doing +
-                     "; an actor answers when it has been constructed");
+                     " no reply within create_timeout to the request to " + doing +
+                     "; an actor replies after its construction");
     }
     return answers;
   }

@@ -37,12 +37,12 @@ detail::Outcome refuse(const detail::Invocation&) {
   return {.error = std::move(record)};
 }
 
-const Entry task_entry(EntryKind::task, "an untyped task", &refuse, Entry::any_number,
-                       Entry::any_number);
-const Entry constructor_entry(EntryKind::constructor, "an untyped constructor", &refuse,
-                              Entry::any_number, 0, &host_class);
-const Entry method_entry(EntryKind::method, "an untyped method", &refuse, Entry::any_number,
-                         Entry::any_number, &host_class);
+const Entry task_entry({EntryKind::task, "an untyped task", &refuse, Entry::any_number,
+                        Entry::any_number});
+const Entry constructor_entry({EntryKind::constructor, "an untyped constructor", &refuse,
+                               Entry::any_number, 0, &host_class});
+const Entry method_entry({EntryKind::method, "an untyped method", &refuse, Entry::any_number,
+                          Entry::any_number, &host_class});
 
 // The id that the linker gave the image that has `of_image`; empty without one.
 std::string build_id(const void* of_image) {

@@ -162,7 +162,7 @@ class NeutralReader {
     for (std::size_t i = 0; i < count; ++i) {
       const NeutralValue key = read(depth + 1);
       const auto* name = std::get_if<std::string>(&key.content());
-      if (name == nullptr) fail("a dictionary has a key that is no text");
+      if (name == nullptr) fail("a dictionary has a key that is not text");
       if (!rows.emplace(*name, read(depth + 1)).second) fail("a dictionary has a key twice");
     }
     return rows;

@@ -97,7 +97,7 @@ void SubscriptionState::call(const std::function<void()>& function) noexcept {
   } catch (const std::exception& error) {
     log(error.what());
   } catch (...) {
-    log("an object that is no std::exception");
+    log("an object that is not a std::exception");
   }
 }
 

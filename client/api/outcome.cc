@@ -79,7 +79,7 @@ ErrorRecord record_current(int causes_left) {
   } catch (...) {
     const std::type_info* type = abi::__cxa_current_exception_type();
     record.remote_type = type != nullptr ? readable_type(*type) : "unknown";
-    record.message = "an exception that is no std::exception";
+    record.message = "an exception that is not a std::exception";
   }
   return record;
 }

@@ -69,43 +69,33 @@ ErrorRecord refusal(std::string text) {
 
 ResultSink::~ResultSink() = default;
 
-Entry::Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
-             const void* class_tag, std::string_view class_name, const CallDescription* description)
-    : kind_(kind),
-      parameters_(parameters),
-      results_(results),
-      name_(name),
-      class_name_(class_name),
-      class_tag_(class_tag),
-      invoker_(invoker),
-      description_(description) {
-  Registry::instance().add(*this);
-}
+Entry::Entry(const EntryMembers& members) : members_(members) { Registry::instance().add(*this); }
 
 Entry::~Entry() { Registry::instance().remove(*this); }
 
 bool Entry::is_streaming() const {
-  return description_ != nullptr && description_->items != nullptr;
+  return members_.description != nullptr && members_.description->items != nullptr;
 }
 
 std::optional<ErrorRecord> Entry::mismatch(const Invocation& call) const {
-  if (call.arguments.size() != static_cast<std::size_t>(parameters_)) {
-    return refusal("calling " + std::string(name_) + " with " +
+  if (call.arguments.size() != static_cast<std::size_t>(members_.parameters)) {
+    return refusal("calling " + std::string(members_.name) + " with " +
                    std::to_string(call.arguments.size()) + " arguments: it has " +
-                   std::to_string(parameters_) +
+                   std::to_string(members_.parameters) +
                    " parameters; caller and callee are not the same "
                    "program");
   }
-  const bool fits = kind_ == EntryKind::constructor ? call.created != nullptr
-                    : kind_ == EntryKind::method    ? call.self != nullptr && call.results
-                                                    : call.results != nullptr;
-  if (!fits) return refusal("calling " + std::string(name_) + " as a different kind of entry");
+  const bool fits = members_.kind == EntryKind::constructor ? call.created != nullptr
+                    : members_.kind == EntryKind::method    ? call.self != nullptr && call.results
+                                                            : call.results != nullptr;
+  if (!fits)
+    return refusal("calling " + std::string(members_.name) + " as a different kind of entry");
   return std::nullopt;
 }
 
 Outcome Entry::invoke(const Invocation& call) const {
   if (auto why = mismatch(call)) return {.error = std::move(why)};
-  return invoker_(call);
+  return members_.invoker(call);
 }
 
 Outcome only_declared(std::string_view method) {

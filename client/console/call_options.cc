@@ -94,7 +94,7 @@ Result<void> take(const Json& json, const Setters& setters) {
       std::string known;
       for (const auto& [each, unused] : setters) known += (known.empty() ? "" : ", ") + each;
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("with {}: there is no such option; there are {}", name, known));
+                     fmt::format("with {}: unknown option; the options are {}", name, known));
     }
     if (!setter->second(value)) {
       return failure(

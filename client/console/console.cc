@@ -117,7 +117,7 @@ class Console {
     if (what == "method") return call_method(request);
     if (what == "get") return get(request);
     if (what == "kill") return kill(request);
-    return refusal("InvalidRequestError", 2, "'" + what + "' is no request of a console");
+    return refusal("InvalidRequestError", 2, "'" + what + "' is not a request of a console");
   }
 
  private:
@@ -378,7 +378,7 @@ void serve_console(Fd socket, std::unique_ptr<detail::ClusterSession> session) {
       std::string said = text_of(
           next->interrupted     ? refusal("InterruptedError", 130, "the request was interrupted")
           : request.is_object() ? console.answer(request)
-                                : refusal("InvalidRequestError", 2, "this is no JSON object"));
+                                : refusal("InvalidRequestError", 2, "this is not a JSON object"));
       if (said.size() > longest_answer) {
         said = text_of(refusal(
             "Error", 1,

@@ -50,9 +50,10 @@ bool has_json(std::span<const std::byte> bytes, bool with_binary, std::size_t re
 
 Result<Json> json_of_msgpack(std::span<const std::byte> bytes, std::size_t refs) {
   if (!has_json(bytes, true, refs)) {
-    return failure(ErrorCode::corrupt,
-                   "the bytes are no msgpack value with text keys, refs that it has, and at most "
-                   "512 levels");
+    return failure(
+        ErrorCode::corrupt,
+        "the bytes are not a msgpack value with text keys, refs that it has, and at most 512 "
+        "levels");
   }
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return Json::from_msgpack(first, first + bytes.size());

@@ -474,8 +474,8 @@ Json read_msgpack(mobula::Reader& in, ReadMode mode) {
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
   if (!has_json(bytes, mode.neutral)) {
     throw Misfit(
-        "its msgpack has no JSON form: it has binary parts, keys that are no text, or nests too "
-        "deep");
+        "its msgpack has no JSON form: it has binary parts, keys that are not text, or nests "
+        "too deep");
   }
   return Json::from_msgpack(begin, begin + bytes.size());
 }

@@ -54,9 +54,8 @@ void CalleeHalf::change_trust(const TrustChanged& trust) {
   if (!trust.agent_ticket.empty())
     ticket_clock_.received(trust.agent_ticket, wall_clock_ms(), monotonic_now());
   for (const ProcessId process : callers_.cut(trust.revoked_keys)) {
-    print_stderr(
-        "mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
-        process.brief());
+    print_stderr("mobula: process {} is cut off: its key was revoked or has expired",
+                 process.brief());
     events_.add(executor::CallerGone{process});
   }
 }

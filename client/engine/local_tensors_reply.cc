@@ -29,7 +29,7 @@ TransfersReply LocalTensors::reply_to(const TransfersRequest& query) const {
       fact.queued = row.began.value_or(now) - row.wanted;
       fact.moved = now - row.began.value_or(now);
       if (!row.began)
-        fact.refusals.emplace_back("it waits for its turn, or for an answer of its holder");
+        fact.refusals.emplace_back("it waits for its turn, or for a reply of its holder");
       answer.add(std::move(fact));
     }
   }

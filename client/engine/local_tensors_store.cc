@@ -87,7 +87,7 @@ void LocalTensors::take_from_store(Pull& pull, const RefRecord& ref) {
     const auto bytes = view->bytes();
     got(pull, ref.object, {.bytes = bytes, .owner = nullptr},
         lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
-        "it was read from an object, which others read as well");
+        "it was read from an object that others read too");
     note(std::move(record));
     return;  // still wanted, which pins it
   }

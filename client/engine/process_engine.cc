@@ -291,7 +291,7 @@ std::optional<Time> ProcessEngine::next_deadline() const {
 void ProcessEngine::agent_frame(LocalFrame frame) {
   auto message = decode<AgentToProcess>(frame.bytes);
   if (!message) {
-    print_stderr("mobula: the agent sent what cannot be read: {}", message.error().text);
+    print_stderr("mobula: cannot decode a message of the agent: {}", message.error().text);
     return;
   }
   const auto held = lock();
@@ -430,7 +430,7 @@ Result<HeadToProcess> ProcessEngine::query(Lock& lock, ProcessToHead question,
   if (answer) return std::move(*answer);
   if (stopped_) return failure(ErrorCode::unavailable, why_stopped());
   if (detail::interrupted()) return failure(ErrorCode::cancelled, "the query was interrupted");
-  return failure(ErrorCode::timed_out, "the head did not answer in time");
+  return failure(ErrorCode::timed_out, "the head did not reply in time");
 }
 
 }  // namespace mobula::internal::client

@@ -63,7 +63,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
     fds.pop_back();
   }
   if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
-    print_stderr("mobula: calls go by socket: {}", taken.error().text);
+    print_stderr("mobula: calls use the socket: {}", taken.error().text);
     return;
   }
   auto watch = loop().watch(rings_.doorbell()->event(), Interest::read, [this](Readiness) {
@@ -128,7 +128,7 @@ void ProcessEngine::close_unused_rings() {
 // No further ring to such a peer: it would corrupt that one as well.
 void ProcessEngine::broken(const std::vector<OpenRingReply>& rings) {
   for (const OpenRingReply& ring : rings) {
-    print_stderr("mobula: process {} wrote what is no frame into its ring; calls go by socket",
+    print_stderr("mobula: process {} wrote invalid bytes into its ring; calls use the socket",
                  ring.peer.brief());
     tell_agent(RingClosed{ring.ring});
     if (!ring.calls) continue;
@@ -222,13 +222,13 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline,
 void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page,
                           std::optional<Duration> at_most, Until until) {
   lock.unlock();
-  const bool napped = leader_sleep_.sleep(bell, page, at_most, until);
+  const bool coalesced = leader_sleep_.sleep(bell, page, at_most, until);
   lock.lock();
-  if (!napped) return;
+  if (!coalesced) return;
   bell.announce(Doorbell::Sleep::awake);
   const std::uint64_t before = calls_received_;
   drain_rings();
-  leader_sleep_.napped(calls_received_ - before);
+  leader_sleep_.report_coalesced(calls_received_ - before);
 }
 
 void ProcessEngine::attend(Lock& lock, bool at_once) {

@@ -147,15 +147,15 @@ bool RingLinks::write(const std::shared_ptr<Link>& to, std::span<const std::byte
 void RingLinks::ring_deferred(const std::shared_ptr<Link>& link) {
   if (!link->peer.ring_deferred(link->opened.peer_index) || link->peer_naps) return;
   link->peer_naps = true;
-  napping_.push_back(link);
+  coalescing_.push_back(link);
 }
 
 void RingLinks::flush_deferred_wakes() {
-  for (const auto& link : napping_) {
+  for (const auto& link : coalescing_) {
     link->peer_naps = false;
     link->peer.wake_up();
   }
-  napping_.clear();
+  coalescing_.clear();
 }
 
 // Writes until the ring is full. A full ring makes its reader ring back.
@@ -184,7 +184,8 @@ void RingLinks::forget(const Link& link) {
   if (at != links.end() && at->second->opened.ring == opened.ring) links.erase(at);
   const auto known = by_index_.find(opened.index);
   if (known != by_index_.end() && known->second->opened.ring == opened.ring) by_index_.erase(known);
-  std::erase_if(napping_, [&](const auto& napping) { return napping->opened.ring == opened.ring; });
+  std::erase_if(coalescing_,
+                [&](const auto& waiting) { return waiting->opened.ring == opened.ring; });
 }
 
 std::vector<ProcessId> RingLinks::take_unused() {

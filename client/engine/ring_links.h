@@ -106,7 +106,7 @@ class RingLinks {
   LinkByProcess in_;   // by caller
   // Shared with a running read, whose hearer may close the pair.
   std::map<std::uint32_t, std::shared_ptr<Link>> by_index_;
-  std::vector<std::shared_ptr<Link>> napping_;
+  std::vector<std::shared_ptr<Link>> coalescing_;
   std::vector<std::byte> record_;
   Encoder encode_frame_;  // member only to reuse its memory
 };

@@ -39,15 +39,15 @@ bool SpinThenPark::spin(const Doorbell& bell, const SpinBudget* page) {
 bool SpinThenPark::sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
                          Until until) {
   if (spin(bell, page)) return false;
-  const bool naps = until == Until::calls_have_gathered && policy_.next_park_coalesces();
-  bell.announce(naps ? Doorbell::Sleep::nap : Doorbell::Sleep::on_word);
-  if (bell.rung()) return naps;
-  if (naps) {
-    bell.nap(policy_.parameters().coalesced_park);
+  const bool coalesces = until == Until::calls_have_gathered && policy_.next_park_coalesces();
+  bell.announce(coalesces ? Doorbell::Sleep::coalesced : Doorbell::Sleep::on_word);
+  if (bell.rung()) return coalesces;
+  if (coalesces) {
+    bell.sleep_coalesced(policy_.parameters().coalesced_park);
   } else {
     bell.sleep(at_most);
   }
-  return naps;
+  return coalesces;
 }
 
 }  // namespace mobula::internal::client

@@ -24,10 +24,10 @@ class SpinThenPark {
   // Spins. True if the doorbell was rung. `page`: the spin page of the node, or null. Without a
   // permit it returns at once, and the spin length is not adapted.
   bool spin(const Doorbell& bell, const SpinBudget* page);
-  // Spins, then blocks for at most `at_most`. True after a coalesced wake-up; then `napped()` must
-  // follow.
+  // Spins, then blocks for at most `at_most`. True after a coalesced wake-up; then
+  // `report_coalesced()` must follow.
   bool sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most, Until until);
-  void napped(std::uint64_t calls) { policy_.coalesced(calls); }
+  void report_coalesced(std::uint64_t calls) { policy_.coalesced(calls); }
 
  private:
   const std::uint64_t number_;

@@ -36,7 +36,7 @@ Answer<T> read_json(const Answer<std::string>& text, Read read) {
     return read(text.value());
   } catch (const Json::exception& e) {
     return make_error(detail::ErrorKind::protocol_mismatch,
-                      std::string("the head's answer cannot be read: ") + e.what());
+                      std::string("the reply of the head cannot be decoded: ") + e.what());
   }
 }
 
@@ -55,7 +55,7 @@ Answer<std::string> ProcessRuntime::read_state(const std::string& kind,
   const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read == nullptr || !read->error.empty()) {
     return make_error(detail::ErrorKind::connection,
-                      read == nullptr ? "the head answered something else" : read->error);
+                      read == nullptr ? "the reply of the head has another kind" : read->error);
   }
   return read->json;
 }
@@ -68,7 +68,7 @@ detail::Done ProcessRuntime::report_experiment(std::string_view report) {
   const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read != nullptr && read->error.empty()) return {};
   return make_error(detail::ErrorKind::connection,
-                    read == nullptr ? "the head answered something else" : read->error);
+                    read == nullptr ? "the reply of the head has another kind" : read->error);
 }
 
 Answer<ProgramId> ProcessRuntime::program_of(std::string_view job_name) {

@@ -89,7 +89,7 @@ ForkedExecutor become_executor(const ForkRequest& request, Fd link, const Fd& lo
   redirect_stdio(log.get());
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) refuse_to_run("cannot tie an executor to its agent");
   // The agent may have died before that call, so that no signal would follow.
-  if (::getppid() != request.agent_pid) refuse_to_run("the agent of this executor is gone");
+  if (::getppid() != request.agent_pid) refuse_to_run("the agent of this executor has exited");
   return ForkedExecutor{std::move(link), request.process, request.slot, request.seed};
 }
 
@@ -221,7 +221,7 @@ Result<void> check_fork_server_start(const ForkServerLimits& limits) {
 
 ForkedExecutor run_fork_server(const ForkServerLimits& limits) {
   auto socket = take_socket(fork_server_fd_variable);
-  if (!socket) refuse_to_run("this process was not started as a nursery");
+  if (!socket) refuse_to_run("this process was not started as a fork server");
   ForkServerHello hello;
   load_libraries_for_executors();
   if (const auto checked = check_fork_server_start(limits); !checked)
@@ -248,7 +248,7 @@ Result<ForkedExecutor> adopt_executor_from_environment() {
   }
   auto request = receive_request(socket->get());
   if (!request) {
-    return failure(ErrorCode::unavailable, "the agent that started this executor is gone");
+    return failure(ErrorCode::unavailable, "the agent that started this executor has exited");
   }
   const ForkReply reply{request->message.process, static_cast<std::int32_t>(::getpid()), ""};
   ForkedExecutor self = become_executor(request->message, std::move(request->link), request->log);

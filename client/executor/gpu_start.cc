@@ -59,7 +59,7 @@ PinnedSliceOptions staging_of_environment() {
   const auto read = std::from_chars(said, end, mib);
   constexpr std::uint64_t most_mib = 64 * 1024;
   if (read.ec != std::errc() || read.ptr != end || mib > most_mib) {
-    log_warn("{}={} is no number of MiB up to {}: {} MiB are taken", staging_variable, said,
+    log_warn("{}={} is not a number of MiB up to {}: {} MiB are taken", staging_variable, said,
              most_mib, made.slices * made.slice_bytes >> 20);
     return made;
   }

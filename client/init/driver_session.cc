@@ -175,7 +175,7 @@ std::string DriverSession::agent_exited() const {
 }
 
 std::string DriverSession::head_silent() const {
-  return fmt::format("the head at {} does not answer; mobula status shows whether it runs",
+  return fmt::format("the head at {} does not reply; mobula status shows whether it runs",
                      address_);
 }
 

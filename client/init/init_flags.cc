@@ -127,7 +127,7 @@ Result<void> take_flags(int& argc, char** argv, InitOptions& options) {
       std::string known;
       for (const auto& [each, unused] : setters) known += " --mobula-" + each;
       return failure(ErrorCode::invalid_argument,
-                     "--mobula-" + name + " is no flag; there are" + known);
+                     "--mobula-" + name + " is not a flag; the flags are" + known);
     }
     std::string value;
     if (equals != argument.npos) {

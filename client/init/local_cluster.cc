@@ -42,9 +42,9 @@ Result<std::string> read_line(int fd, Time deadline) {
       return failure(ErrorCode::timed_out, "mobula start was not ready within 30 s");
     if (warn_at && now >= *warn_at) {
       std::fprintf(stderr,
-                   "mobula: init has blocked for 3 s: the agent of this machine is not ready; a "
-                   "head that does not "
-                   "answer is the usual reason, and mobula status shows whether it runs\n");
+                   "mobula: init has blocked for 3 s: the agent of this machine is not ready; "
+                   "a head that does not reply is the usual reason, and mobula status shows "
+                   "whether it runs\n");
       warn_at.reset();
     }
     if (detail::interrupted()) return failure(ErrorCode::cancelled, "init");
@@ -162,7 +162,7 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
 
   const auto line = read_line(ready_read.get(), monotonic_now() + start_timeout_);
   if (!line && line.error().code == ErrorCode::timed_out && !address.empty()) {
-    return failure(ErrorCode::timed_out, "no answer from the head at " + address +
+    return failure(ErrorCode::timed_out, "no reply from the head at " + address +
                                              " within 30 s; check the address and the key " +
                                              "(MOBULA_KEY_FILE): 'mobula status --address " +
                                              address + "' shows the cause");

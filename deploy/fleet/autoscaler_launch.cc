@@ -80,7 +80,7 @@ void Autoscaler::send_launch(const LaunchInstances& command) {
       const auto at = std::ranges::find(reply.instances, name, &InstanceReply::name);
       if (!reply.error && at != reply.instances.end()) row = {name, at->ref, at->error};
       if (!reply.error && at == reply.instances.end()) {
-        row.failure = ProviderFailure{FailureKind::transient, "no answer for this instance"};
+        row.failure = ProviderFailure{FailureKind::transient, "no reply for this instance"};
       }
       answer.answers.push_back(std::move(row));
     }

@@ -136,7 +136,7 @@ void HeadLink::check_deadlines() {
   for (auto& query : late) {
     const bool down = !connected_;
     query.reply(failure(down ? ErrorCode::unavailable : ErrorCode::timed_out,
-                        query.verb + (down ? ": the head is not connected" : ": no answer")));
+                        query.verb + (down ? ": the head is not connected" : ": no reply")));
   }
 }
 

@@ -106,9 +106,9 @@ class Judge {
       const bool known = std::ranges::find(request_.instances, name, &InstanceSpec::name) !=
                          request_.instances.end();
       if (!known) {
-        warn(fmt::format("an answer has the name '{}', which the request lacks", plain_text(name)));
+        warn(fmt::format("a reply has the name '{}', which the request lacks", plain_text(name)));
       } else if (answered.contains(name)) {
-        warn(fmt::format("two answers have the name {}; the second is ignored", name));
+        warn(fmt::format("two replies have the name {}; the second is ignored", name));
       } else {
         answered.emplace(name, answer(row, name, refs));
       }
@@ -120,7 +120,7 @@ class Judge {
         continue;
       }
       InstanceReply missing{.name = each.name, .ref = each.ref};
-      missing.error = transient(fmt::format("the answer of {} lacks {}", verb(), each.name));
+      missing.error = transient(fmt::format("the reply of {} lacks {}", verb(), each.name));
       reply_.instances.push_back(std::move(missing));
     }
   }
@@ -135,7 +135,7 @@ class Judge {
     if (reply.error || request_.call == ProviderCall::end) return reply;
     reply.ref = text_member(row, "ref");
     if (!is_ref(reply.ref)) {
-      reply.error = transient(fmt::format("launch {}: the answer has no valid ref", name));
+      reply.error = transient(fmt::format("launch {}: the reply has no valid ref", name));
     } else if (!refs.insert(reply.ref).second) {
       reply.error =
           transient(fmt::format("launch {}: another instance has the ref {}", name, reply.ref));
@@ -344,7 +344,7 @@ ProviderReply judge_provider_reply(const ProviderRequest& request, const std::st
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) {
     reply.error = transient(fmt::format(
-        "provider {}: the answer is not a JSON object: '{}'", verb,
+        "provider {}: the reply is not a JSON object: '{}'", verb,
         plain_text(std::string_view(text).substr(0, std::min<std::size_t>(text.size(), 120)))));
   } else {
     reply.error = failure_member(json);
@@ -364,7 +364,7 @@ ProviderReply judge_provider_reply(const ProviderRequest& request, const std::st
   }
   const auto rows = reply.error ? json.end() : json.find("instances");
   if (!reply.error && (rows == json.end() || !rows->is_array()))
-    reply.error = transient(fmt::format("provider {}: the answer has no list 'instances'", verb));
+    reply.error = transient(fmt::format("provider {}: the reply has no list 'instances'", verb));
   if (reply.error) {
     reply.complete = false;
     for (const auto& each : request.instances) {

@@ -159,15 +159,14 @@ std::optional<ProviderReply> ProviderProcess::advance(Running& call, Time now) {
                                error_tail(call.errors)));
   };
   if (!transfer(call))
-    return stop(
-        fmt::format("wrote more than {} bytes, the limit of an answer", options_.max_bytes));
+    return stop(fmt::format("wrote more than {} bytes, the limit of a reply", options_.max_bytes));
   if (exited) {
     call.process.signal_group(
         SIGKILL);  // before the exit is reaped, so that no other group has its id
     if (const auto code = call.process.ended()) return finished(call, *code);
   }
   if (now < call.deadline) return std::nullopt;
-  return stop(fmt::format("did not answer within {} s", options_.timeout / 1s));
+  return stop(fmt::format("did not reply within {} s", options_.timeout / 1s));
 }
 
 std::vector<ProviderReply> ProviderProcess::step(Time now) {

@@ -9,8 +9,8 @@ that a compressed OUTPUT is small; `strip --strip-unneeded OUTPUT` removes the s
 Two sections have device code. Both are sequences of containers, aligned to 8 bytes:
 
     container   magic 0xBA55ED50, version (16 bits), size of this header (16), size of the entries after it (64)
-    entry       kind (16; 1: PTX, 2: machine code), version (16), size of this header (32), size of the payload (64),
-                8 bytes, minor and major version (16 each), architecture (32), further fields up to the header's size
+    entry       kind (16; 1: PTX, 2: machine code), version (16), size of this header (32). Then size of the payload
+                (64), 8 bytes, minor and major version (16 each), architecture (32), further fields up to the header's size
 
 `.nv_fatbin` has the code that the driver loads: payloads of other architectures become zeros. `__nv_relfatbin` has the
 code before the device link. The driver reads it only if `.nv_fatbin` has no code for the GPU, so all its payloads become

@@ -88,7 +88,7 @@ Result<ApiAnswer> ApiClient::request(const std::string& method, const std::strin
                                 path.substr(0, path.find('?')));
   if (text.size() > max_answer_bytes) {
     return failure(ErrorCode::corrupt,
-                   fmt::format("{}: the answer has more than {} bytes", what, max_answer_bytes));
+                   fmt::format("{}: the reply has more than {} bytes", what, max_answer_bytes));
   }
   if (!result) {
     const bool certificate = result.error() == httplib::Error::SSLServerVerification ||

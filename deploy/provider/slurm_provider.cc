@@ -153,7 +153,7 @@ class SlurmProvider {
     const auto& name = command.words.front();
     if (outcome->timed_out) {
       return failure(ErrorCode::timed_out,
-                     fmt::format("{}: no answer within {} s", name, command_timeout / 1s));
+                     fmt::format("{}: no reply within {} s", name, command_timeout / 1s));
     }
     if (outcome->code != 0) {
       return failure(

@@ -17,7 +17,7 @@ constexpr std::uint64_t most_cores = 4096;
 Result<unsigned> neuron_cores_in(std::string_view json) {
   const auto parsed = nlohmann::json::parse(json, nullptr, false);
   if (!parsed.is_array()) {
-    return failure(ErrorCode::corrupt, "neuron-ls did not answer with a list of devices");
+    return failure(ErrorCode::corrupt, "neuron-ls did not print a list of devices");
   }
   std::uint64_t cores = 0;
   for (const auto& device : parsed) {

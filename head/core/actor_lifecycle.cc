@@ -12,7 +12,7 @@ namespace {
 
 const CoverageMark mark_restart("head.actor_restarts");
 const CoverageMark mark_moved("head.actor_moves_off_a_drained_node");
-const CoverageMark mark_hastened("head.command_told_to_end_before_a_drain_does");
+const CoverageMark mark_hastened("head.command_stopped_before_the_drain_deadline");
 const CoverageMark mark_memory("head.actor_waits_after_it_was_ended_for_memory");
 const CoverageMark mark_not_started("head.actor_waits_after_it_could_not_be_started");
 const CoverageMark mark_used_up("head.actor_restarts_used_up");

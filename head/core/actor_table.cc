@@ -19,7 +19,7 @@ const CoverageMark mark_found_meanwhile("head.actor_found_by_name_while_its_last
 const CoverageMark mark_unheld_later("head.actor_ends_with_the_last_handle_that_was_found");
 const CoverageMark mark_leaves("head.name_taken_from_an_actor_that_exits");
 const CoverageMark mark_entrusted("head.actor_owned_by_its_job");
-const CoverageMark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
+const CoverageMark mark_unheld("head.last_handle_of_an_entrusted_actor_released");
 
 FindActorReply found_answer(const Actor& actor) {
   FindActorReply answer;
@@ -308,7 +308,7 @@ void ActorTable::remember_finder(ProcessId process, ActorId id) {
 void ActorTable::end_if_unheld(Actor& actor) {
   if (!actor.unheld || !actor.watchers.empty() || actor.state == ActorState::dead) return;
   mark_unheld_later.hit();
-  finish(actor, "its last handle is gone");
+  finish(actor, "its last handle was released");
 }
 
 void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& message) {
@@ -380,7 +380,7 @@ void ActorTable::end_unheld(const EntrustedActor& fact) {
   }
   if (actor->state == ActorState::dead || !actor->spec().owner.empty()) return;
   mark_unheld.hit();
-  end(ProcessId(), fact.job, EndActor{fact.actor, false, true, "its last handle is gone"});
+  end(ProcessId(), fact.job, EndActor{fact.actor, false, true, "its last handle was released"});
 }
 
 void ActorTable::entrusted(const std::vector<EntrustedActor>& actors) {

@@ -11,8 +11,8 @@
 #include "base/time.h"
 #include "head/core/head_commands.h"
 #include "head/core/head_events.h"
-#include "head/core/options.h"
-#include "head/core/view/view.h"
+#include "head/core/head_options.h"
+#include "head/core/view/head_view.h"
 
 namespace mobula::internal::head {
 

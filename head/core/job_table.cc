@@ -16,7 +16,7 @@ namespace {
 const CoverageMark mark_job_restated("head.job_restated");
 const CoverageMark mark_late_end("head.node_has_things_of_an_ended_job");
 const CoverageMark mark_lingers("head.job_lingers_for_detached_actors");
-const CoverageMark mark_driver_missing("head.driver_did_not_come_back");
+const CoverageMark mark_driver_missing("head.driver_did_not_return");
 
 Job job_of(NodeId node, const StartJob& start) {
   Job job;

@@ -360,7 +360,7 @@ void NodeTable::renew_ticket(Node& node) {
                                          node.delegated_key, node.admitted_as, ticket_end(node)});
 }
 
-void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
+void NodeTable::key_revoked(const std::string& user_id, const std::string& why) {
   std::vector<NodeId> its;
   for (const auto& [id, node] : nodes_) {
     if (node.admitted_as == user_id && node.state != NodeState::dead) its.push_back(id);

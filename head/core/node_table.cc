@@ -196,7 +196,7 @@ void NodeTable::judge(Node& node) {
     if (node.refused) {
       return declare_dead(
           node, DeathKind::refused,
-          fmt::format("its agent is gone: {} refuses connections", node.address.control));
+          fmt::format("its agent has exited: {} refuses connections", node.address.control));
     }
     if (silence >= settings.dead_timeout) {
       return declare_dead(

@@ -13,10 +13,10 @@
 #include "base/deadline_heap.h"
 #include "base/table.h"
 #include "head/core/head_events.h"
-#include "head/core/options.h"
+#include "head/core/head_options.h"
 #include "head/core/rows.h"
 #include "head/core/slots/device_claims.h"
-#include "head/core/view/view.h"
+#include "head/core/view/head_view.h"
 #include "protocol/session/session.h"
 
 namespace mobula::internal::head {
@@ -133,7 +133,7 @@ class NodeTable {
 
   // A key was revoked (RevocationList): its nodes are dead immediately, and all agents are
   // notified.
-  void key_voided(const std::string& user_id, const std::string& why);
+  void key_revoked(const std::string& user_id, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }
   const Node* find(NodeId node) const { return nodes_.find(node); }

@@ -9,7 +9,7 @@ namespace {
 const CoverageMark mark_back("head.driver_came_back_without_its_agent");
 const CoverageMark mark_expected_back(
     "head.driver_came_back_after_its_agent_and_the_head_had_died");
-const CoverageMark mark_reported_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
+const CoverageMark mark_reported_again("head.death_perhaps_published_by_an_earlier_head");
 const CoverageMark mark_stayed_away("head.driver_ended_with_its_node");
 
 }  // namespace

@@ -143,9 +143,9 @@ void TokenTable::tick() {
         !ended_.insert(id).second)
       continue;
     mark_ended.hit();
-    tables_.nodes.key_voided(user_id_of(row),
-                             fmt::format("{} expired at {}; the head's clock says {}", title(row),
-                                         utc(row.expires_ms), utc(now_ms)));
+    tables_.nodes.key_revoked(user_id_of(row),
+                              fmt::format("{} expired at {}; the head's clock says {}", title(row),
+                                          utc(row.expires_ms), utc(now_ms)));
   }
   find_next_end();
 }
@@ -234,10 +234,10 @@ Result<void> TokenTable::drop_ended() {
 
 Result<std::string> TokenTable::create(const std::string& argument) {
   const Json json = Json::parse(argument, nullptr, false);
-  if (!json.is_object()) return wrong("token create: the request is no JSON object");
+  if (!json.is_object()) return wrong("token create: the request is not a JSON object");
   TokenRow row;
   row.public_key = text_member(json, "public_key");
-  if (!is_key(row.public_key)) return wrong("token create: 'public_key' is no CURVE key");
+  if (!is_key(row.public_key)) return wrong("token create: 'public_key' is not a CURVE key");
   row.id = id_of(row.public_key);
   if (const auto at = rows_.find(row.id); at != rows_.end()) {
     mark_created_again.hit();
@@ -332,8 +332,8 @@ Result<std::string> TokenTable::revoke(const std::string& given) {
   ended_.insert(row.id);
   find_next_end();
   if (may_have_tickets_out(row, row.revoked_ms)) {
-    tables_.nodes.key_voided(user_id_of(row),
-                             fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+    tables_.nodes.key_revoked(user_id_of(row),
+                              fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
   }
   tables_.events.note(Severity::warning, "TOKEN_REVOKED", {},
                       fmt::format("{} of role {}", title(row), to_string(row.role)));

@@ -189,7 +189,9 @@ class HttpPages::Server : public httplib::Server {
     // For requests that cannot be parsed: they have a status and no body.
     set_error_handler([this](const httplib::Request&, httplib::Response& response) {
       if (!response.body.empty() || !response.get_header_value("Content-Type").empty()) return;
-      fill(response, http_error(response.status, "invalid_argument", "this is no HTTP request"));
+      fill(response, http_error(response.status, "invalid_argument",
+                                "this is not an HTTP "
+                                "request"));
     });
   }
 
@@ -302,8 +304,8 @@ class HttpPages::Server : public httplib::Server {
       return fill(
           response,
           http_error(404, "not_found",
-                     "there is no such page; /metrics, /api/v1/status, summary, memory, KIND, "
-                     "KIND/ID and explain/ID are those there are"));
+                     "no such page; the pages are /metrics, /api/v1/status, summary, memory, "
+                     "KIND, KIND/ID and explain/ID"));
     }
     if (answer_ == nullptr) {
       question_.emplace().public_key = std::move(*key);
@@ -377,7 +379,10 @@ HttpAnswer HttpPages::answer_of(const HttpQuestion& question,
   Json status;
   for (std::size_t at = 0; at < documents.size(); ++at) {
     Json json = Json::parse(documents[at], nullptr, false);
-    if (!json.is_object()) return http_error(502, "corrupt", "the head's answer is no JSON object");
+    if (!json.is_object())
+      return http_error(502, "corrupt",
+                        "the reply of the head is not a "
+                        "JSON object");
     if (question.requests[at].verb == "status") {
       status = std::move(json);
     } else {

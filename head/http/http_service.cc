@@ -155,7 +155,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     }
     for (const auto id : late) {
       finish(id, open_.at(id).question.about == HttpQuestion::About::state
-                     ? http_error(504, "timed_out", "the head did not answer in time")
+                     ? http_error(504, "timed_out", "the head did not reply in time")
                      : HttpAnswer{503, {}, 0});
     }
     if (due) late_.arm(*due);
@@ -165,7 +165,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
 
   void add_request_counts(std::string& text) const {
     MetricsWriter out;
-    out.family("mobula_http_requests_total", "counter", "Answered HTTP requests by status.");
+    out.family("mobula_http_requests_total", "counter", "HTTP responses by status.");
     auto counts = responses_;
     counts[200] += 0;  // exists from the start, for rates
     for (const auto& [status, count] : counts)

@@ -18,9 +18,9 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   // Holds a value.
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
   // Holds an error.
-  Result(const detail::ErrorRecord& why)  // NOLINT
+  Result(const detail::ErrorRecord& why)  // NOLINT: implicit
       : state_(std::in_place_index<1>, detail::make_error(why)) {}
 
   // Reports whether a value is present.
@@ -65,7 +65,7 @@ class [[nodiscard]] Result<void> {
   // Holds success.
   Result() = default;
   // Holds an error.
-  Result(const detail::ErrorRecord& why) : error_(detail::make_error(why)) {}  // NOLINT
+  Result(const detail::ErrorRecord& why) : error_(detail::make_error(why)) {}  // NOLINT: implicit
 
   // Reports success.
   bool has_value() const { return error_ == nullptr; }

@@ -25,14 +25,14 @@ struct TaskEntry {
   using Refs = typename CallResult<Result, split>::Refs;
   using ResultIds = detail::ResultIds<Refs, CallResult<Result, split>::count>;
 
-  static inline Entry entry{EntryKind::task,
-                            value_name<F>,
-                            &invoke<split, Result, Parameters, FunctionBody<Result, F>>,
-                            static_cast<int>(Parameters::size),
-                            CallResult<Result, split>::count,
-                            nullptr,
-                            {},
-                            &call_description<Result, split, Parameters>};
+  static inline Entry entry{{EntryKind::task,
+                             value_name<F>,
+                             &invoke<split, Result, Parameters, FunctionBody<Result, F>>,
+                             static_cast<int>(Parameters::size),
+                             CallResult<Result, split>::count,
+                             nullptr,
+                             {},
+                             &call_description<Result, split, Parameters>}};
 };
 
 template <auto F, bool split, class... Args>

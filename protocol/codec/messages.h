@@ -4,7 +4,7 @@
 #pragma once
 
 #include "protocol/codec/codec.h"
-#include "protocol/codec/describe.h"
+#include "protocol/codec/describe_value.h"
 #include "protocol/messages/agent_control.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"

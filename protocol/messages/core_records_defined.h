@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "protocol/codec/codec.h"
-#include "protocol/codec/describe.h"
+#include "protocol/codec/describe_value.h"
 #include "protocol/messages/core_records.h"
 #include "protocol/recording/recording.h"
 

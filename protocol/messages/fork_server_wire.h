@@ -29,7 +29,7 @@ namespace mobula::internal {
 
 // Environment variables of a started program: the kind of start, and the file descriptor of the
 // socket.
-inline constexpr const char* fork_server_fd_variable = "MOBULA_NURSERY_FD";
+inline constexpr const char* fork_server_fd_variable = "MOBULA_FORK_SERVER_FD";
 inline constexpr const char* executor_fd_variable = "MOBULA_EXECUTOR_FD";
 // Identify an executor and all processes that it starts, in hex. A fork server has zeros in them,
 // so that a forked executor can overwrite the value that /proc/PID/environ shows.
@@ -205,9 +205,9 @@ inline Result<void> send_packet(int socket, std::string_view bytes, std::span<co
                                 int flags) {
   if (bytes.size() > fork_server_packet_limit || fds.size() > fork_server_fd_limit) {
     return failure(ErrorCode::invalid_argument,
-                   "a packet to a nursery may have " + std::to_string(fork_server_packet_limit) +
-                       " bytes, this one has " + std::to_string(bytes.size()) +
-                       " (is the environment too large?)");
+                   "a packet to a fork server may have " +
+                       std::to_string(fork_server_packet_limit) + " bytes, this one has " +
+                       std::to_string(bytes.size()) + " (is the environment too large?)");
   }
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fork_server_fd_limit)> control{};
@@ -226,7 +226,7 @@ inline Result<void> send_packet(int socket, std::string_view bytes, std::span<co
   while (::sendmsg(socket, &message, flags | MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     const int why = errno == ETOOMANYREFS || errno == ENOBUFS ? EAGAIN : errno;
-    return errno_failure("send a packet to a nursery or executor", why);
+    return errno_failure("send a packet to a fork server or executor", why);
   }
   return {};
 }
@@ -246,7 +246,7 @@ inline Result<ForkServerPacket> receive_packet(int socket, int flags) {
   do {
     size = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
-  if (size < 0) return errno_failure("receive a packet of the nursery protocol", errno);
+  if (size < 0) return errno_failure("receive a packet of the fork server protocol", errno);
   packet.bytes.resize(static_cast<std::size_t>(size));
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {

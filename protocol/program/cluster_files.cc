@@ -50,8 +50,8 @@ T value_of(const Json& json, const char* name, T fallback) {
 Failure no_key_file(const std::string& path) {
   return failure(ErrorCode::corrupt,
                  path +
-                     " is no key file of Mobula; copy one from the head's machine, where it is "
-                     "<state directory>/<cluster>/<cluster>.key");
+                     " is not a key file of Mobula; copy one from the head's machine, where it "
+                     "is <state directory>/<cluster>/<cluster>.key");
 }
 
 }  // namespace
@@ -190,7 +190,7 @@ Result<KeyFile> load_key_file(const std::string& path) {
   if (!S_ISREG(status.st_mode)) {
     return failure(ErrorCode::corrupt,
                    fmt::format("the key file {} {}; name the file itself", path,
-                               S_ISDIR(status.st_mode) ? "is a directory" : "is no plain file"));
+                               S_ISDIR(status.st_mode) ? "is a directory" : "is not a plain file"));
   }
   const auto json = parsed(path);
   if (!json && json.error().code != ErrorCode::corrupt)

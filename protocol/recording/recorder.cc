@@ -36,7 +36,7 @@ Result<RecordOptions> record_options_from_environment() {
       std::from_chars(text.data(), text.data() + text.size(), options.limit_bytes);
   if (fault != std::errc() || end != text.data() + text.size() || options.limit_bytes == 0) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{}={} is no number of bytes", record_limit_variable, text));
+                   fmt::format("{}={} is not a number of bytes", record_limit_variable, text));
   }
   return options;
 }

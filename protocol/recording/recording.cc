@@ -93,7 +93,7 @@ Result<RecordingReader> RecordingReader::open(const std::string& path) {
   char begin[magic.size()] = {};
   reader.file_.read(begin, sizeof begin);
   if (std::string_view(begin, sizeof begin) != magic) {
-    return failure(ErrorCode::corrupt, path + " is no recording: it does not begin like one");
+    return failure(ErrorCode::corrupt, path + " is not a recording: its first bytes differ");
   }
   auto frame = reader.read_frame();
   if (!frame) return frame.error();

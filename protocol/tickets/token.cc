@@ -88,7 +88,7 @@ Result<Token> parse_token(std::string_view text) {
   }
   auto token = decode<Token>(std::as_bytes(std::span(bytes.data(), size)), token_limits);
   sodium_memzero(bytes.data(), bytes.size());
-  if (!token) return no_token("it is no token of this version");
+  if (!token) return no_token("it is not a token of this version");
   if (!is_key(token->secret_key) || !is_key(token->public_key) || !is_key(token->head_curve_key) ||
       token->head_signing_key.size() != signing_size || !is_hex(token->head_signing_key)) {
     return no_token("a key in it is invalid");

@@ -67,8 +67,9 @@ bool fit_together(InstanceLedger ledger, const Groups::Row& row,
   });
 }
 
-std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster,
-                                         const SlotAccounting& accounting, const Groups::Row& row) {
+std::optional<GroupBlockers> group_blockers(const ClusterView& cluster,
+                                            const SlotAccounting& accounting,
+                                            const Groups::Row& row) {
   const auto own = row.spec.id;
   const auto is_task = [&](const HeldSlot& held) {
     return !is_lasting(held) && !is_own(held, own);
@@ -83,18 +84,18 @@ std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster,
     if (choice) break;
   }
   if (!choice) return std::nullopt;
-  GroupBlockers obstacle{std::move(*choice), {}};
-  for (const auto& [id, bundles] : obstacle.bundles) {
+  GroupBlockers blockers{std::move(*choice), {}};
+  for (const auto& [id, bundles] : blockers.bundles) {
     const auto& node = cluster.nodes().at(id);
     auto trial = node.ledger;
     const auto fits = [&, &on_node = bundles](const InstanceLedger& ledger) {
       return fit_together(ledger, row, on_node);
     };
     for (const auto* held : fewest_slots(trial, returns_on(accounting, node, own), fits)) {
-      obstacle.slots.push_back(held->slot.id);
+      blockers.slots.push_back(held->slot.id);
     }
   }
-  return obstacle;
+  return blockers;
 }
 
 }  // namespace mobula::internal::scheduler

@@ -35,7 +35,8 @@ struct GroupBlockers {
   BundleChoice bundles;
   std::vector<SlotId> slots;
 };
-std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster,
-                                         const SlotAccounting& accounting, const Groups::Row& row);
+std::optional<GroupBlockers> group_blockers(const ClusterView& cluster,
+                                            const SlotAccounting& accounting,
+                                            const Groups::Row& row);
 
 }  // namespace mobula::internal::scheduler

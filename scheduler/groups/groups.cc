@@ -573,9 +573,9 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   if (!row.complete()) explanation.held_back = over_quota(row, false);
   explanation.fits_now = !explanation.held_back && fits_now(row);
   if (explanation.feasible && !explanation.fits_now && !explanation.held_back) {
-    if (auto found = obstacle_of(cluster_, accounting_, row)) {
-      explanation.obstacle = std::move(found->slots);
-      for (const auto& [id, bundles] : found->bundles) explanation.obstacle_nodes.insert(id);
+    if (auto found = group_blockers(cluster_, accounting_, row)) {
+      explanation.blockers = std::move(found->slots);
+      for (const auto& [id, bundles] : found->bundles) explanation.blocker_nodes.insert(id);
     }
   }
   for (std::size_t i = 0; i < row.sites.size(); ++i) {

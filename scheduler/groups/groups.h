@@ -44,8 +44,8 @@ struct GroupExplanation {
   std::optional<Reason> held_back{};      // set if the quota of its job holds it back
   bool fits_now = false;                  // all unplaced bundles would be placed
   std::optional<std::vector<SlotId>>
-      obstacle{};  // blocking slots, if it is feasible but does not fit
-  std::set<NodeId> obstacle_nodes{};
+      blockers{};  // blocking slots, if it is feasible but does not fit
+  std::set<NodeId> blocker_nodes{};
   std::set<NodeId> reserved{};      // nodes reserved for it
   std::size_t slots_to_return = 0;  // recalled slots on these nodes
   std::vector<BundleReasons> bundles;

@@ -8,7 +8,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-const CoverageMark mark_oversubscribed("scheduler.recall_for_overdraft");
+const CoverageMark mark_oversubscribed("scheduler.recall_for_oversubscription");
 
 bool is_over(std::optional<Quantity> free) { return free && *free < Quantity(); }
 

@@ -117,7 +117,7 @@ void watch_over(const Fd& socket) {
 Result<void> wait_for(const Fd& socket, short events, Time deadline) {
   for (;;) {
     const Duration left = deadline - monotonic_now();
-    if (left <= Duration(0)) return failure(ErrorCode::timed_out, "the member does not answer");
+    if (left <= Duration(0)) return failure(ErrorCode::timed_out, "the member does not reply");
     pollfd one{socket.get(), events, 0};
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
     const int ready = ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(ms, 60'000)));
@@ -149,7 +149,7 @@ Result<void> receive_all(const Fd& socket, std::span<std::byte> buffer, Time dea
       if (auto ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
     } else {
       return failure(ErrorCode::unavailable,
-                     "the member rejects this one: its group is gone, or another one");
+                     "the member rejects this one: its group was destroyed or is another one");
     }
   }
   return {};
@@ -401,7 +401,7 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
       if (!some) return some.error();
       if (some->end) {
         return failure(ErrorCode::unavailable,
-                       "the member rejects this one: its group is gone, or another one");
+                       "the member rejects this one: its group was destroyed or is another one");
       }
       filled += some->count;
     }
@@ -409,8 +409,7 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
   SealSalt salt{};
   std::memcpy(salt.data(), welcome.data(), 32);
   if (!equal(welcome, welcome_of(group.key, hello.salt, salt))) {
-    return failure(ErrorCode::permission_denied,
-                   "the process that answers there does not belong to the group");
+    return failure(ErrorCode::permission_denied, "the process there does not belong to the group");
   }
   if (channel != Channel::shared && !plain)
     greeted.keys = keys_of(group.key, hello.salt, salt, true);

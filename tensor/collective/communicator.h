@@ -17,7 +17,7 @@
 #include "device/gpu/gpu_context.h"
 #include "device/gpu/nccl_library.h"
 #include "tensor/collective/core/operation.h"
-#include "tensor/collective/core/progress.h"
+#include "tensor/collective/core/plan_progress.h"
 #include "tensor/collective/device_thread.h"
 #include "transport/tensor/gpu/nccl_channel.h"
 

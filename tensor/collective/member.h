@@ -21,7 +21,7 @@
 #include "tensor/collective/carrier.h"
 #include "tensor/collective/communicator.h"
 #include "tensor/collective/core/member_core.h"
-#include "tensor/collective/core/progress.h"
+#include "tensor/collective/core/plan_progress.h"
 #include "tensor/collective/membership.h"
 
 namespace mobula::internal::collective {

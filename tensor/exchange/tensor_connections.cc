@@ -159,7 +159,7 @@ void TensorConnections::check_connections() {
     if (due <= now) late.push_back(id);
     if (due > now && (!next || due < *next)) next = due;
   }
-  for (const LinkId id : late) ended(id, failure(ErrorCode::timed_out, "the peer does not answer"));
+  for (const LinkId id : late) ended(id, failure(ErrorCode::timed_out, "the peer does not reply"));
   if (next) timer_.arm(*next);
 }
 
@@ -272,7 +272,7 @@ bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello,
 void TensorConnections::refuse(LinkId id, Link& link) {
   if (!link.accepted)
     return ended(id, failure(ErrorCode::permission_denied,
-                             "the process that answers there is not the expected one"));
+                             "another process than the expected one replies there"));
   if (!link.peer.empty())
     return ended(id, failure(ErrorCode::corrupt, "the peer sends its identity twice"));
   say(link, ConnectionRejected{
@@ -307,7 +307,7 @@ void TensorConnections::send(ProcessId to, const RegionMessage& message) {
 // Ends the connection if a message cannot be sent, because the stream must have no gaps.
 void TensorConnections::say(Link& link, const RegionLinkMessage& message) {
   const Bytes bytes = encode(message);
-  Result<void> sent = failure(ErrorCode::unavailable, "the connection is gone");
+  Result<void> sent = failure(ErrorCode::unavailable, "the connection is closed");
   if (link.local) {
     sent = link.local->send(bytes);
   } else if (const auto bus = sockets_.bus()) {
@@ -368,7 +368,7 @@ void TensorConnections::trust(const std::string& ticket,
   }
   for (const ProcessId peer : cut) {
     if (peers_.contains(peer))
-      drop(peer, failure(ErrorCode::permission_denied, "the key that vouched for it was revoked"));
+      drop(peer, failure(ErrorCode::permission_denied, "the key of the peer was revoked"));
   }
 }
 

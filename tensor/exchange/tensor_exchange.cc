@@ -413,7 +413,7 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
   };
   const auto request = requests_.find(pulls_.at(command.pull).request);
   Result<TransferId> transfer =
-      failure(ErrorCode::cancelled, "no request wants the tensor any more");
+      failure(ErrorCode::cancelled, "no request needs the tensor any more");
   if (request != requests_.end()) {
     const Wanted& wanted = request->second.pulls.at(command.pull);
     const TensorRecord& record = *wanted.ref.tensor;

@@ -72,7 +72,7 @@ void TensorExchange::carry_out(const transfer::IssueStep& command) {
   }
   const auto request = pulls_.find(command.pull);
   if (request == pulls_.end() || !requests_.contains(request->second.request)) {
-    return ends(failure(ErrorCode::cancelled, "no request wants the tensor any more"));
+    return ends(failure(ErrorCode::cancelled, "no request needs the tensor any more"));
   }
   const Wanted& wanted = requests_.at(request->second.request).pulls.at(command.pull);
   const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);

@@ -188,7 +188,10 @@ Peer TensorPaths::peer_of(ProcessId process, Key key) const {
 // Host-memory path that carries a staged transfer.
 Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
   const auto known = peers_.find(peer);
-  if (known == peers_.end()) return failure(ErrorCode::unavailable, "the other process is gone");
+  if (known == peers_.end())
+    return failure(ErrorCode::unavailable,
+                   "the other process has "
+                   "exited");
   for (const auto path : {DirectPath::shm, DirectPath::tcp}) {
     if (path == DirectPath::shm && !is_near(known->second)) continue;
     const bool there = std::ranges::any_of(known->second.paths, [&](const RegionPath& each) {
@@ -196,7 +199,7 @@ Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
     });
     if (there && transport(path, 0) != nullptr) return path;
   }
-  return failure(ErrorCode::unavailable, "neither shared memory nor a connection is there for it");
+  return failure(ErrorCode::unavailable, "no shared memory and no connection exists for it");
 }
 
 // ---- holder side --------------------------------------------------------------------------------
@@ -403,7 +406,7 @@ void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
 
 void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   if (fetching->cancelled)
-    return answer(fetching, failure(ErrorCode::cancelled, "no request wants the tensor any more"));
+    return answer(fetching, failure(ErrorCode::cancelled, "no request needs the tensor any more"));
   if (fetching->device != on_host && fetching->lands_directly) return pull_to_device(fetching);
   if (!fetching->target_owner) {
     auto buffer = pool_.take(fetching->size_bytes);
@@ -437,7 +440,7 @@ void TensorPaths::take_memory(const std::shared_ptr<Fetching>& fetching,
          if (!taken) return answer(fetching, taken.error());
          if (fetching->cancelled)
            return answer(fetching,
-                         failure(ErrorCode::cancelled, "no request wants the tensor any more"));
+                         failure(ErrorCode::cancelled, "no request needs the tensor any more"));
          fetching->memory = std::move(*taken);
          next({fetching->memory.bytes, static_cast<std::size_t>(fetching->size_bytes)});
        });

@@ -29,5 +29,11 @@ TEST(EventKind, NamesMessagesWithinEvent) {
   EXPECT_EQ(EventKind(Event(Said{Received{Frame{Inner{}}}})).text(), "Said/Received/Inner");
 }
 
+TEST(SlowStep, NamesStepsAbove100Ms) {
+  const EventKind kind(Event(Said{Received{}}));
+  EXPECT_EQ(slow_step_line("head", kind, 100ms), std::nullopt);
+  EXPECT_EQ(slow_step_line("head", kind, 101ms), "head: slow step event=Said/Received took_ms=101");
+}
+
 }  // namespace
 }  // namespace mobula::internal

@@ -19,8 +19,8 @@ Finding named(const Findings& found, const std::string& name) {
 }
 
 // Each fault comes with a command to type.
-void expect_mend(const Finding& finding, const std::string& seen, const std::string& fix) {
-  EXPECT_EQ(finding.verdict, Verdict::mend) << finding.seen;
+void expect_fix(const Finding& finding, const std::string& seen, const std::string& fix) {
+  EXPECT_EQ(finding.verdict, Verdict::fix) << finding.seen;
   EXPECT_THAT(finding.seen, HasSubstr(seen));
   EXPECT_THAT(finding.fix, HasSubstr(fix));
 }
@@ -48,16 +48,16 @@ TEST(Doctor, LowLimits_AreReportedWithFix) {
   seen.processes = 100;
   seen.locked_bytes = 64 * 1024;
   auto found = check_limits(seen);
-  expect_mend(named(found, "open files"), "256", "ulimit -n 65536");
-  expect_mend(named(found, "processes"), "100", "ulimit -u");
+  expect_fix(named(found, "open files"), "256", "ulimit -n 65536");
+  expect_fix(named(found, "processes"), "100", "ulimit -u");
   EXPECT_EQ(named(found, "locked memory").verdict, Verdict::note) << "nothing pins memory here";
   seen.plugins = "gloo:ucx";
-  expect_mend(named(check_limits(seen), "locked memory"), "64 KiB", "LimitMEMLOCK=infinity");
+  expect_fix(named(check_limits(seen), "locked memory"), "64 KiB", "LimitMEMLOCK=infinity");
   seen.root = true;
   EXPECT_EQ(named(check_limits(seen), "processes").verdict, Verdict::ok)
       << "root has no such limit";
   seen.group_processes_left = 12;
-  expect_mend(named(check_limits(seen), "processes"), "12 processes", "pids.max");
+  expect_fix(named(check_limits(seen), "processes"), "12 processes", "pids.max");
 }
 
 TEST(Doctor, SmallSharedMemory_MattersWhenUsed) {
@@ -67,11 +67,11 @@ TEST(Doctor, SmallSharedMemory_MattersWhenUsed) {
   EXPECT_THAT(named(check_memory(seen), "shared memory").seen,
               HasSubstr("Mobula's objects are elsewhere"));
   seen.has_gpus = true;
-  expect_mend(named(check_memory(seen), "shared memory"), "1 of 1024 MiB", "--shm-size");
+  expect_fix(named(check_memory(seen), "shared memory"), "1 of 1024 MiB", "--shm-size");
   seen.shared_writable = false;
-  expect_mend(named(check_memory(seen), "shared memory"), "is not writable", "chmod 1777");
+  expect_fix(named(check_memory(seen), "shared memory"), "is not writable", "chmod 1777");
   seen.shared_bytes.reset();
-  expect_mend(named(check_memory(seen), "shared memory"), "is missing", "mount -t tmpfs");
+  expect_fix(named(check_memory(seen), "shared memory"), "is missing", "mount -t tmpfs");
 }
 
 TEST(Doctor, ReportsOvercommitAndSwap) {
@@ -80,9 +80,9 @@ TEST(Doctor, ReportsOvercommitAndSwap) {
   EXPECT_EQ(named(check_memory(seen), "overcommit").verdict, Verdict::ok)
       << "there is enough of it";
   seen.commit_left_bytes = std::uint64_t{100} << 20;
-  expect_mend(named(check_memory(seen), "overcommit"), "100 MiB", "sysctl vm.overcommit_memory=0");
+  expect_fix(named(check_memory(seen), "overcommit"), "100 MiB", "sysctl vm.overcommit_memory=0");
   seen.group_memory_left = std::uint64_t{200} << 20;
-  expect_mend(named(check_memory(seen), "memory limit"), "200 MiB", "memory.max");
+  expect_fix(named(check_memory(seen), "memory limit"), "200 MiB", "memory.max");
   seen.swap_bytes = std::uint64_t{4} << 30;
   EXPECT_EQ(named(check_memory(seen), "swap").verdict, Verdict::note);
 }
@@ -91,11 +91,11 @@ TEST(Doctor, LoopbackHostName_IsWrongWhenAdvertised) {
   Measures seen = good();
   seen.host_addresses = {"127.0.1.1", "::1"};
   EXPECT_EQ(named(check_names(seen, "10.0.0.7"), "host name").verdict, Verdict::note);
-  expect_mend(named(check_names(seen, "rack7"), "host name"), "127.0.1.1", "--advertise");
+  expect_fix(named(check_names(seen, "rack7"), "host name"), "127.0.1.1", "--advertise");
   seen.host_addresses = {"127.0.1.1", "10.0.0.7"};
   EXPECT_EQ(named(check_names(seen, "rack7"), "host name").verdict, Verdict::ok);
   seen.host_addresses.clear();
-  expect_mend(named(check_names(seen, "rack7"), "host name"), "no address", "/etc/hosts");
+  expect_fix(named(check_names(seen, "rack7"), "host name"), "no address", "/etc/hosts");
 }
 
 TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
@@ -106,12 +106,12 @@ TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
       {"agent of node d", "nowhere:9", PortAnswer::unknown, "host nowhere is unknown"}};
   const auto found = check_ports("node ports", seen);
   ASSERT_EQ(found.size(), 3u);
-  expect_mend(found[0], "connection refused", "mobula doctor");
+  expect_fix(found[0], "connection refused", "mobula doctor");
   EXPECT_THAT(found[0].seen, HasSubstr("10.0.0.2:7 (agent of node b)"));
-  expect_mend(found[1], "no answer within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
-  expect_mend(found[2], "host nowhere is unknown", "--advertise");
+  expect_fix(found[1], "no reply within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
+  expect_fix(found[2], "host nowhere is unknown", "--advertise");
   const auto head = check_ports("head port", {{"head", "h:1", PortAnswer::refused, {}}});
-  expect_mend(head.front(), "connection refused at h:1", "mobula start --head");
+  expect_fix(head.front(), "connection refused at h:1", "mobula start --head");
 }
 
 TEST(Doctor, ShowsBothClocks) {
@@ -121,10 +121,10 @@ TEST(Doctor, ShowsBothClocks) {
       << "which a tool cannot tell from a slow answer";
   EXPECT_EQ(check_clock(at, at - 10'000, at + 5).verdict, Verdict::note);
   const auto behind = check_clock(at, at + 7'200'000, at + 5);
-  expect_mend(behind,
-              "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head",
-              "set-ntp");
-  expect_mend(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
+  expect_fix(behind,
+             "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head",
+             "set-ntp");
+  expect_fix(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
 }
 
 TEST(Doctor, ComparesNodeClocks) {
@@ -139,9 +139,9 @@ TEST(Doctor, ComparesNodeClocks) {
   nodes.push_back(node("3", at - 10'000));
   EXPECT_EQ(check_node_clocks(nodes).verdict, Verdict::note);
   nodes.push_back(node("4", at + 7'200'000));
-  expect_mend(check_node_clocks(nodes),
-              "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
-              "set-ntp");
+  expect_fix(check_node_clocks(nodes),
+             "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
+             "set-ntp");
   EXPECT_THAT(check_node_clocks(nodes).seen, HasSubstr("10.0 s behind the head"));
 }
 
@@ -160,9 +160,9 @@ TEST(Doctor, ReportsDifferencesBetweenNodes) {
           .empty());
   const auto found = check_nodes(
       {node("a", "x", "550.1", "127.0.0.1:1"), node("b", "y", "535.2", "127.0.0.1:1")}, "x");
-  expect_mend(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)",
-              "one driver version");
-  expect_mend(named(found, "node addresses"), "b (y)", "--advertise");
+  expect_fix(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)",
+             "one driver version");
+  expect_fix(named(found, "node addresses"), "b (y)", "--advertise");
 }
 
 TEST(Doctor, NamesDifferentGpuLibraries) {
@@ -184,10 +184,10 @@ TEST(Doctor, NamesDifferentGpuLibraries) {
   auto found = check_nodes(
       {one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.28.9"}}), without_gpus}, "x");
   ASSERT_EQ(found.size(), 1u);
-  expect_mend(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)",
-              "MOBULA_NCCL_LIBRARY");
+  expect_fix(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)",
+             "MOBULA_NCCL_LIBRARY");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}})}, "x");
-  expect_mend(named(found, "NCCL of nodes"), "no usable library on b (h)", "libnccl2");
+  expect_fix(named(found, "NCCL of nodes"), "no usable library on b (h)", "libnccl2");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.6"}, {nccl, "2.21.5"}})}, "x");
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(named(found, "CUDA drivers of nodes").verdict, Verdict::note);

@@ -21,13 +21,13 @@ PATIENCE = 120  # seconds; the machine may be busy
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-doctor-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-doctor-", dir="/tmp")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env["MOBULA_STATE_DIR"] = self.state = os.path.join(self.folder, "state")
+        self.env["MOBULA_STATE_DIR"] = self.state = os.path.join(self.directory, "state")
 
     def tearDown(self):
         self.mobula("stop", "--grace", "0")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words, env=None):
         return subprocess.run([MOBULA, *words], env={**self.env, **(env or {})}, text=True, capture_output=True,
@@ -52,7 +52,7 @@ class Case(unittest.TestCase):
                 found[each["name"]] = each
         return ended.returncode, found
 
-    def assert_mend(self, found, name, seen, fix=""):
+    def assert_fix(self, found, name, seen, fix=""):
         self.assertIn(name, found)
         self.assertEqual(found[name]["result"], "fix", found[name])
         self.assertIn(seen, found[name]["text"])
@@ -69,7 +69,7 @@ class Case(unittest.TestCase):
 
 
 class Machine(Case):
-    def test_without_a_cluster_it_ends_with_3_and_with_a_healthy_one_with_0(self):
+    def test_exits_with_3_without_a_cluster_and_0_with_one(self):
         code, found = self.doctor()
         wrong = [each for each in found.values() if each["result"] == "fix"]
         self.assertEqual((code, wrong), (3, []))
@@ -84,21 +84,29 @@ class Machine(Case):
         self.assertNotIn("to fix", table)
         self.assertRegex(table, r"(?m)^clock +ok +clock of this machine: 20\d\d-")
 
-    def test_low_limits(self):
+    def test_reports_a_debug_build(self):
+        _, found = self.doctor()
+        debug = "debug build" in self.mobula("version").stdout
+        self.assertEqual("build" in found, debug)
+        if debug:
+            self.assertIn("10 to 16 times the processor time", found["build"]["text"])
+            self.assertIn("./dev install", found["build"]["fix"])
+
+    def test_reports_low_limits(self):
         code, found = self.doctor(shell="ulimit -n 256")
         self.assertEqual(code, 1)
-        self.assert_mend(found, "open files", "at most 256", "ulimit -n 65536")
+        self.assert_fix(found, "open files", "at most 256", "ulimit -n 65536")
 
-    def test_a_small_shared_memory_and_where_it_matters(self):
+    def test_small_shared_memory_matters_for_plugins(self):
         small = "mount -t tmpfs -o size=1m tmpfs /dev/shm"
         code, found = self.doctor(shell=small)
         self.assertEqual((code, found["shared memory"]["result"]), (3, "note"))
         code, found = self.doctor(shell=small, env={"MOBULA_TRANSPORT_PLUGINS": "gloo"})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "shared memory", "1 of 1 MiB are free in /dev/shm", "--shm-size")
+        self.assert_fix(found, "shared memory", "1 of 1 MiB are free in /dev/shm", "--shm-size")
 
-    def test_a_host_name_of_loopback_that_others_are_told(self):
-        hosts = os.path.join(self.folder, "hosts")
+    def test_reports_advertised_loopback_name(self):
+        hosts = os.path.join(self.directory, "hosts")
         with open(hosts, "w", encoding="utf-8") as file:
             file.write("127.0.1.1 %s\n" % socket.gethostname())
         bound = "mount --bind %s /etc/hosts" % hosts
@@ -107,36 +115,36 @@ class Machine(Case):
         self.assertNotEqual(found["host name"]["result"], "fix")
         self.start_head("--advertise", socket.gethostname())
         _, found = self.doctor(shell=bound)
-        self.assert_mend(found, "host name", "127.0.1.1", "--advertise")
+        self.assert_fix(found, "host name", "127.0.1.1", "--advertise")
 
-    def test_a_folder_of_sockets_that_all_may_write_to(self):
-        runtime = os.path.join(self.folder, "run")
+    def test_reports_runtime_directory_open_to_others(self):
+        runtime = os.path.join(self.directory, "run")
         os.makedirs(os.path.join(runtime, "mobula"))
         os.chmod(os.path.join(runtime, "mobula"), 0o777)
         code, found = self.doctor(env={"XDG_RUNTIME_DIR": runtime})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "runtime directory", "0777", "chmod 700")
+        self.assert_fix(found, "runtime directory", "0777", "chmod 700")
 
-    def test_programs_only_where_they_are_asked_for(self):
+    def test_checks_programs_on_request_only(self):
         _, found = self.doctor()
         self.assertFalse([name for name in found if name.startswith("programs")])
-        code, found = self.doctor("--with", "ssh", "--with", "slurm", env={"PATH": self.folder})
+        code, found = self.doctor("--with", "ssh", "--with", "slurm", env={"PATH": self.directory})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "programs for ssh", "not in PATH: ssh, tar", "openssh-client")
-        self.assert_mend(found, "programs for slurm", "sbatch", "slurm-client")
+        self.assert_fix(found, "programs for ssh", "not in PATH: ssh, tar", "openssh-client")
+        self.assert_fix(found, "programs for slurm", "sbatch", "slurm-client")
         self.assertEqual(self.mobula("doctor", "--with", "carrier-pigeon").returncode, 2)
 
 
 class SimulatedGpus(Case):
     def fake(self, *lines):
-        path = os.path.join(self.folder, "nvml")
+        path = os.path.join(self.directory, "nvml")
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
-        os.makedirs(os.path.join(self.folder, "gpus"), exist_ok=True)
+        os.makedirs(os.path.join(self.directory, "gpus"), exist_ok=True)
         return {"MOBULA_NVML_LIBRARY": FAKE_NVML, "FAKE_NVML_FILE": path, "MOBULA_CUDA_LIBRARY": CUDA, "MOBULA_NCCL_LIBRARY": NCCL}
 
     def simulated(self, more=""):
-        return {"MOBULA_SIMULATED_GPU": "folder=%s %s" % (os.path.join(self.folder, "gpus"), more)}
+        return {"MOBULA_SIMULATED_GPU": "directory=%s %s" % (os.path.join(self.directory, "gpus"), more)}
 
     GPU = "gpu|NVIDIA H100|GPU-00000000-0000-0000-0000-000000000001|85899345920|00000000:01:00.0|0"
 
@@ -144,53 +152,53 @@ class SimulatedGpus(Case):
         return ("mount -t tmpfs tmpfs /proc/driver; mkdir /proc/driver/nvidia; "
                 "echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Sat Aug 19' >/proc/driver/nvidia/version" % version)
 
-    def test_libraries_that_fit(self):
+    def test_accepts_matching_libraries(self):
         env = {**self.fake("driver|550.54.15", self.GPU), **self.simulated()}
         _, found = self.doctor(env=env)
         self.assertEqual(found["GPU driver"]["text"], "550.54.15")
         self.assertEqual(found["CUDA driver"]["result"], "ok", found["CUDA driver"])
         self.assertEqual(found["NCCL"]["result"], "ok", found["NCCL"])
 
-    def test_a_driver_without_its_library(self):
+    def test_reports_driver_without_library(self):
         code, found = self.doctor(shell=self.loaded("550.54.15"))
         self.assertEqual(code, 1)
-        self.assert_mend(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML is unusable", "--gpus all")
-        self.assert_mend(found, "GPU device files", "/dev/nvidia0 is missing", "nvidia-modprobe")
+        self.assert_fix(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML is unusable", "--gpus all")
+        self.assert_fix(found, "GPU device files", "/dev/nvidia0 is missing", "nvidia-modprobe")
 
-    def test_nvml_of_another_driver(self):
+    def test_reports_nvml_of_another_driver(self):
         env = {**self.fake("driver|535.104.05", self.GPU), **self.simulated()}
         _, found = self.doctor(env=env, shell=self.loaded("550.54.15"))
-        self.assert_mend(found, "GPU driver", "the loaded driver is 550.54.15, NVML is 535.104.05")
+        self.assert_fix(found, "GPU driver", "the loaded driver is 550.54.15, NVML is 535.104.05")
         env = {**self.fake("fail|nvmlInit_v2|18"), **self.simulated()}
         _, found = self.doctor(env=env, shell=self.loaded("550.54.15"))
-        self.assert_mend(found, "GPU driver", "nvmlInit_v2", "dmesg")
+        self.assert_fix(found, "GPU driver", "nvmlInit_v2", "dmesg")
 
-    def test_nccl_that_is_too_old_or_lacks_half_of_its_calls(self):
+    def test_reports_old_and_incomplete_nccl(self):
         nvml = self.fake("driver|550.54.15", self.GPU)
         _, found = self.doctor(env={**nvml, **self.simulated("nccl=21700")})
-        self.assert_mend(found, "NCCL", "2.17.0", "2.18.1")
+        self.assert_fix(found, "NCCL", "2.17.0", "2.18.1")
         _, found = self.doctor(env={**nvml, **self.simulated(), "MOBULA_NCCL_LIBRARY": FAKE_NVML})
-        self.assert_mend(found, "NCCL", "has no nccl", "2.18.1")
+        self.assert_fix(found, "NCCL", "has no nccl", "2.18.1")
         _, found = self.doctor(env={**nvml, **self.simulated(), "NCCL_COMM_BLOCKING": "1"})
-        self.assert_mend(found, "NCCL", "NCCL_COMM_BLOCKING", "unset NCCL_COMM_BLOCKING")
+        self.assert_fix(found, "NCCL", "NCCL_COMM_BLOCKING", "unset NCCL_COMM_BLOCKING")
 
-    def test_a_cuda_driver_that_is_too_old(self):
+    def test_reports_old_cuda_driver(self):
         _, found = self.doctor(env={**self.fake("driver|470.1", self.GPU), **self.simulated("driver=11040")})
-        self.assert_mend(found, "CUDA driver", "11.4", "CUDA 12.0 or newer")
+        self.assert_fix(found, "CUDA driver", "11.4", "CUDA 12.0 or newer")
 
 
 class State(Case):
-    def test_a_key_that_others_can_read(self):
+    def test_reports_key_readable_by_others(self):
         self.start_head()
         key = os.path.join(self.state, "default", "default.key")
         os.chmod(key, 0o644)
         code, found = self.doctor()
         self.assertEqual(code, 1)
-        self.assert_mend(found, "key file", "0644", "chmod 600 " + key)
+        self.assert_fix(found, "key file", "0644", "chmod 600 " + key)
 
-    def test_a_key_of_another_cluster(self):
+    def test_reports_key_of_another_cluster(self):
         self.start_head()
-        other = os.path.join(self.folder, "other")
+        other = os.path.join(self.directory, "other")
         address = self.file("head/head.json")["address"]
         try:
             started = self.mobula("start", "--head", "--num-cpus", "1", "--no-worker", "--state-dir", other)
@@ -199,29 +207,29 @@ class State(Case):
             code, found = self.doctor("--address", address, "--key", wrong)
             self.assertEqual(code, 1)
             self.assertEqual(found["key file"]["result"], "ok")
-            self.assert_mend(found, "key", "belongs to another cluster", "copy the key file")
+            self.assert_fix(found, "key", "belongs to another cluster", "copy the key file")
             # The same key, copied over the right one.
             shutil.copy(wrong, os.path.join(self.state, "default", "default.key"))
             code, found = self.doctor()
             self.assertEqual(code, 1)
-            self.assert_mend(found, "key file", "belongs to another cluster than the head's keys of this machine")
+            self.assert_fix(found, "key file", "belongs to another cluster than the head's keys of this machine")
         finally:
             self.mobula("stop", "--grace", "0", "--state-dir", other)
 
-    def test_a_token_that_was_revoked(self):
+    def test_reports_revoked_token(self):
         self.start_head()
         created = self.mobula("token", "create", "--role", "observer", "--name", "page", "-o", "json")
         self.assertEqual(created.returncode, 0, created.stderr)
         token = json.loads(created.stdout)["token"]
-        elsewhere = {"MOBULA_TOKEN": token, "MOBULA_STATE_DIR": os.path.join(self.folder, "elsewhere")}
+        elsewhere = {"MOBULA_TOKEN": token, "MOBULA_STATE_DIR": os.path.join(self.directory, "elsewhere")}
         code, found = self.doctor(env=elsewhere)
         self.assertEqual((code, found["cluster"]["result"]), (0, "ok"), found)
         self.assertEqual(self.mobula("token", "revoke", "page").returncode, 0)
         code, found = self.doctor(env=elsewhere)
         self.assertEqual(code, 1)
-        self.assert_mend(found, "key", "revoked", "mobula token create")
+        self.assert_fix(found, "key", "revoked", "mobula token create")
 
-    def test_what_dead_processes_have_left(self):
+    def test_reports_files_of_dead_processes(self):
         self.start_head()
         head, agent = self.file("head/head.json")["pid"], self.file("agent/agent.json")["pid"]
         for each in (agent, head):
@@ -230,13 +238,13 @@ class State(Case):
             pass
         code, found = self.doctor()
         self.assertEqual(code, 1)
-        self.assert_mend(found, "head process", "died", "mobula start --head")
-        self.assert_mend(found, "agent process", "died", "mobula stop")
+        self.assert_fix(found, "head process", "died", "mobula start --head")
+        self.assert_fix(found, "agent process", "died", "mobula stop")
         ended = self.mobula("doctor", "--probe")
         self.assertEqual((ended.returncode, ended.stdout), (1, ""), ended.stderr)
         self.assertIn("has died", ended.stderr)
 
-    def test_a_pid_that_is_another_process_now(self):
+    def test_reports_reused_pid(self):
         self.start_head()
         path = os.path.join(self.state, "default", "head", "head.json")
         record = self.file("head/head.json")
@@ -246,12 +254,12 @@ class State(Case):
             json.dump(record, file)
         code, found = self.doctor()
         self.assertEqual(code, 1)
-        self.assert_mend(found, "head process", "died")
+        self.assert_fix(found, "head process", "died")
         status = self.mobula("status")
         self.assertEqual(status.returncode, 3)
         self.assertIn("its head is not running", status.stderr)
 
-    def test_a_folder_and_a_socket_with_wrong_rights(self):
+    def test_reports_wrong_modes_of_directory_and_socket(self):
         self.start_head()
         sock = self.file("agent/agent.json")["socket"]
         os.chmod(self.state, 0o777)
@@ -259,11 +267,11 @@ class State(Case):
         code, found = self.doctor()
         os.chmod(self.state, 0o700)
         self.assertEqual(code, 1)
-        self.assert_mend(found, "state directory", "0777", "chmod go-w")
-        self.assert_mend(found, "agent socket", stat.filemode(os.stat(sock).st_mode) and "0666", "chmod 600")
+        self.assert_fix(found, "state directory", "0777", "chmod go-w")
+        self.assert_fix(found, "agent socket", stat.filemode(os.stat(sock).st_mode) and "0666", "chmod 600")
         os.unlink(sock)
         _, found = self.doctor()
-        self.assert_mend(found, "agent socket", "cannot reach the agent", "mobula stop")
+        self.assert_fix(found, "agent socket", "cannot reach the agent", "mobula stop")
 
 
 def running(pid):
@@ -275,13 +283,13 @@ def running(pid):
 
 
 class Network(Case):
-    def test_a_port_that_refuses_and_one_that_is_silent(self):
+    def test_distinguishes_refused_from_silent_ports(self):
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))  # bound without a listener
             address = "127.0.0.1:%d" % closed.getsockname()[1]
             code, found = self.doctor("--address", address)
         self.assertEqual(code, 3)
-        self.assert_mend(found, "head port", "connection refused", "mobula start --head")
+        self.assert_fix(found, "head port", "connection refused", "mobula start --head")
         with socket.socket() as full:
             full.bind(("127.0.0.1", 0))
             full.listen(0)  # never accepts: the kernel drops connections once the queue is full
@@ -296,42 +304,42 @@ class Network(Case):
                 for each in waiting:
                     each.close()
         self.assertEqual(code, 3)
-        self.assert_mend(found, "head port", "no answer within 3 s", "allow TCP to port")
+        self.assert_fix(found, "head port", "no reply within 3 s", "allow TCP to port")
 
-    def test_a_name_that_nobody_knows(self):
+    def test_reports_unknown_host_name(self):
         code, found = self.doctor("--address", "no-such-machine.invalid:46390")
         self.assertEqual(code, 3)
-        self.assert_mend(found, "head port", "no-such-machine.invalid")
+        self.assert_fix(found, "head port", "no-such-machine.invalid")
 
-    def test_a_clock_that_is_wrong(self):
+    def test_reports_wrong_clock(self):
         self.start_head()
         code, found = self.doctor(env={"LD_PRELOAD": SKEWED_CLOCK, "SKEWED_CLOCK_SECONDS": "7200"})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "clock", "ahead of the head", "set-ntp")
+        self.assert_fix(found, "clock", "ahead of the head", "set-ntp")
         self.assertRegex(found["clock"]["text"], r"clock of this machine: 20\S+Z, of the head: 20\S+Z: 7200\.\d s")
 
-    def test_an_agent_whose_port_is_gone(self):
+    def test_reports_closed_port_of_agent(self):
         self.start_head()
         agent = self.file("agent/agent.json")["pid"]
         os.kill(agent, signal.SIGKILL)
         # The head lists the node until it counts as dead.
         _, found = self.doctor()
         if found.get("node ports", {}).get("result") == "fix":
-            self.assert_mend(found, "node ports", "connection refused")
-        self.assert_mend(found, "agent process", "died")
+            self.assert_fix(found, "node ports", "connection refused")
+        self.assert_fix(found, "agent process", "died")
 
 
 class Probe(Case):
-    def test_it_says_nothing_while_all_is_well(self):
+    def test_probe_prints_nothing_when_healthy(self):
         ended = self.mobula("doctor", "--probe")
         self.assertEqual((ended.returncode, ended.stdout), (3, ""))
         self.start_head()
         ended = self.mobula("doctor", "--probe")
         self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "", ""))
 
-    def test_an_agent_lives_without_its_head_and_a_head_that_hangs_does_not(self):
+    def test_probe_rejects_hanging_head_only(self):
         self.start_head()
-        other = os.path.join(self.folder, "other")
+        other = os.path.join(self.directory, "other")
         address = self.file("head/head.json")["address"]
         key = os.path.join(self.state, "default", "default.key")
         try:

@@ -57,10 +57,10 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 class Traces(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-otlp-", dir="/tmp")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.directory = tempfile.mkdtemp(prefix="mobula-otlp-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_") and name != "TRACEPARENT"}
-        self.env = {**kept, "MOBULA_STATE_DIR": self.folder}
+        self.env = {**kept, "MOBULA_STATE_DIR": self.directory}
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.addCleanup(self.server.server_close)

@@ -63,15 +63,15 @@ class Terminal:
 class Progress(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="mobula-progress-", dir="/tmp")
+        cls.directory = tempfile.mkdtemp(prefix="mobula-progress-", dir="/tmp")
         cls.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_") and name != "NO_COLOR"}
-        cls.env.update(MOBULA_STATE_DIR=os.path.join(cls.folder, "state"), TERM="xterm")
+        cls.env.update(MOBULA_STATE_DIR=os.path.join(cls.directory, "state"), TERM="xterm")
         cls.mobula("start", "--head", "--num-cpus", "2", check=True)
 
     @classmethod
     def tearDownClass(cls):
         cls.mobula("stop", "--grace", "0")
-        shutil.rmtree(cls.folder, ignore_errors=True)
+        shutil.rmtree(cls.directory, ignore_errors=True)
 
     @classmethod
     def mobula(cls, *words, check=False, env=None):
@@ -83,35 +83,35 @@ class Progress(unittest.TestCase):
 
     def files(self):
         """The first upload of a directory."""
-        folder = tempfile.mkdtemp(dir=self.folder)
-        with open(os.path.join(folder, "bytes"), "wb") as file:
+        directory = tempfile.mkdtemp(dir=self.directory)
+        with open(os.path.join(directory, "bytes"), "wb") as file:
             file.write(os.urandom(32 << 20))
-        return folder
+        return directory
 
-    def test_files_of_a_job(self):
+    def test_upload_reports_progress(self):
         terminal = self.terminal("run", "--workdir", self.files(), "--", "sh", "-c", "ls; exit 3")
         self.assertEqual((terminal.end(), terminal.out), (3, b"bytes\n"))
         self.assertIn("\rmobula: packing the job's files", terminal.text)
         self.assertRegex(terminal.text, r"\rmobula: the job's files \[#*\.*\] \d+\.\d of 32\.\d MiB")
         self.assertIn("\r\x1b[K", terminal.text, "the line goes")
 
-    def test_without_colour_there_is_no_escape_sequence(self):
+    def test_no_color_means_no_escape_sequence(self):
         terminal = self.terminal("run", "--workdir", self.files(), "--", "true", env={"NO_COLOR": "1"})
         self.assertEqual(terminal.end(), 0)
         self.assertIn("\rmobula: the job's files", terminal.text)
         self.assertNotIn("\x1b", terminal.text)
         self.assertTrue(terminal.text.endswith(" \r"), "blanks over the line")
 
-    def test_nothing_where_it_is_not_wanted_and_where_nobody_sits(self):
+    def test_prints_no_progress_without_terminal(self):
         for words, env in ((["--no-progress"], {}), ([], {"TERM": "dumb"})):
             terminal = self.terminal("run", *words, "--workdir", self.files(), "--", "true", env=env)
             self.assertEqual((terminal.end(), terminal.text), (0, ""))
         ended = self.mobula("run", "--workdir", self.files(), "--", "true")
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
-    def test_a_drain_says_what_is_left(self):
-        other = os.path.join(self.folder, "other")
-        going = os.path.join(self.folder, "go")
+    def test_drain_reports_remaining_work(self):
+        other = os.path.join(self.directory, "other")
+        going = os.path.join(self.directory, "go")
         state = self.env["MOBULA_STATE_DIR"]
         address = json.loads(self.mobula("status", "-o", "json").stdout)["address"]
         self.mobula("start", "--address", address, "--key", os.path.join(state, "default", "default.key"), "--num-cpus", "1",
@@ -157,10 +157,10 @@ class Progress(unittest.TestCase):
         return terminal
 
     def test_waits_name_what_they_wait_for(self):
-        state = os.path.join(self.folder, "scaled")
-        types = os.path.join(self.folder, "types.yaml")
+        state = os.path.join(self.directory, "scaled")
+        types = os.path.join(self.directory, "types.yaml")
         with open(types, "w", encoding="utf-8") as file:
-            json.dump({"max_workers": 1, "provider": {"type": "local", "directory": os.path.join(self.folder, "fleet")},
+            json.dump({"max_workers": 1, "provider": {"type": "local", "directory": os.path.join(self.directory, "fleet")},
                        "available_node_types": {"cpu": {"resources": {"CPU": 1}, "max_workers": 1}}}, file)
         env = {"MOBULA_STATE_DIR": state}
         self.mobula("start", "--head", "--no-worker", "--autoscale", types, env=env, check=True)
@@ -188,20 +188,20 @@ class Progress(unittest.TestCase):
         self.assertNotIn("waiting for", quiet.text)
 
     def test_stop_names_the_process_that_stays(self):
-        env = {"MOBULA_STATE_DIR": os.path.join(self.folder, "stopped")}
+        env = {"MOBULA_STATE_DIR": os.path.join(self.directory, "stopped")}
         self.mobula("start", "--head", "--num-cpus", "1", env=env, check=True)
         agent = self.process_of(env["MOBULA_STATE_DIR"], "mobula-agent")
         terminal = self.ends_after("\rmobula: waiting for the ", agent, "stop", "--grace", "1000", env=env)
         self.assertRegex(terminal.text, r"waiting for the (head|agent) \(process \d+\) to exit \(\d+ s\)")
         self.assertIn(b"is stopped on this machine", terminal.out)
 
-    def test_up_says_which_host_is_at_what(self):
-        programs = os.path.join(self.folder, "bin")
+    def test_up_reports_step_of_each_host(self):
+        programs = os.path.join(self.directory, "bin")
         os.mkdir(programs)
         with open(os.path.join(programs, "ssh"), "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\necho 'ssh: connect to host port 22: No route to host' >&2\nexit 255\n")
         os.chmod(os.path.join(programs, "ssh"), 0o700)
-        cluster = os.path.join(self.folder, "cluster.yaml")
+        cluster = os.path.join(self.directory, "cluster.yaml")
         with open(cluster, "w", encoding="utf-8") as file:
             file.write("cluster_name: blue\nhead: {host: one, port: 4711}\nworkers: [two]\n")
         env = {"PATH": programs + ":" + self.env["PATH"]}

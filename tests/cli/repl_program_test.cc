@@ -1,6 +1,6 @@
 // The console's connection to a user's program that misbehaves. Neither side blocks the other, and
 // Ctrl-C always ends a wait.
-#include "cli/repl/program.h"
+#include "cli/repl/user_program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

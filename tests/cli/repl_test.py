@@ -22,13 +22,13 @@ import pexpect
 
 MOBULA, PROGRAM = [os.path.abspath(path) for path in sys.argv[1:3]]
 PATIENCE = 60  # seconds; the machine may be busy
-ANY_PROMPT = r"\) > "  # also while the head does not answer
+ANY_PROMPT = r"\) > "  # also while the head does not reply
 PROMPT = r"\(default 1n [0-9.]+/2 CPU\) > "
 
 
-def environment(folder):
+def environment(directory):
     env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-    env.update(MOBULA_STATE_DIR=os.path.join(folder, "state"), TERM="xterm", LC_ALL="C.UTF-8",
+    env.update(MOBULA_STATE_DIR=os.path.join(directory, "state"), TERM="xterm", LC_ALL="C.UTF-8",
                PATH=os.path.dirname(MOBULA) + ":" + env["PATH"])
     return env
 
@@ -36,14 +36,14 @@ def environment(folder):
 class OnACluster(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="mobula-repl-test-", dir="/tmp")
-        cls.env = environment(cls.folder)
+        cls.directory = tempfile.mkdtemp(prefix="mobula-repl-test-", dir="/tmp")
+        cls.env = environment(cls.directory)
         cls.mobula("start", "--head", "--num-cpus", "2", check=True)
 
     @classmethod
     def tearDownClass(cls):
         cls.mobula("stop", "--grace", "0")
-        shutil.rmtree(cls.folder, ignore_errors=True)
+        shutil.rmtree(cls.directory, ignore_errors=True)
 
     @classmethod
     def mobula(cls, *words, text="", check=False):
@@ -61,7 +61,7 @@ class Scripts(OnACluster):
         self.assertIn("cluster default is RUNNING", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^[0-9a-f]{32}$")
 
-    def test_the_first_error_ends_it_with_its_code(self):
+    def test_first_error_ends_script_with_its_code(self):
         done = self.script("version\nget node nosuchnode\nstatus\n")
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertNotIn("RUNNING", done.stdout)
@@ -70,8 +70,8 @@ class Scripts(OnACluster):
         self.assertEqual(self.mobula("repl", "-c", "call 'open").returncode, 2)
 
     def test_files_and_sourced_files(self):
-        inner = os.path.join(self.folder, "inner")
-        outer = os.path.join(self.folder, "outer")
+        inner = os.path.join(self.directory, "inner")
+        outer = os.path.join(self.directory, "outer")
         with open(inner, "w") as file:
             file.write("version\nexplain nothing_of_the_kind\n")
         with open(outer, "w") as file:
@@ -88,7 +88,7 @@ class Scripts(OnACluster):
         self.assertIn("kind: Version", done.stdout)
         self.assertEqual(self.script("\\o xml\n").returncode, 2)
 
-    def test_a_long_line_is_refused_with_its_length(self):
+    def test_rejects_long_line_with_its_length(self):
         done = self.script("status " + "x" * 1_000_000 + "\n")
         self.assertEqual(done.returncode, 2)
         self.assertIn("1000007 bytes", done.stderr)
@@ -98,7 +98,7 @@ class Scripts(OnACluster):
         self.assertEqual(done.returncode, 2, done.stderr[-300:])
         self.assertIn("nests deeper", done.stderr)
 
-    def test_a_script_may_go_on_after_what_fails(self):
+    def test_keep_going_continues_after_failures(self):
         done = self.script("get node nosuchnode\nrun -- sh -c 'exit 9'\n" + "x" * 300_000 + "\nversion\n", "--keep-going", "--echo")
         self.assertEqual(done.returncode, 7, done.stderr[-300:])
         self.assertIn("mobula 0", done.stdout)
@@ -106,7 +106,7 @@ class Scripts(OnACluster):
         self.assertNotIn("stopped at line", done.stderr)
         self.assertEqual(self.mobula("repl", "--keep-going", "-c", "run -- sh -c 'exit 9'; version").returncode, 9)
 
-    def test_a_job_has_a_name_where_an_id_is_expected(self):
+    def test_accepts_job_names_as_ids(self):
         done = self.script("let r = submit --no-wait --name first -- sh -c 'echo said by first; exit 3'\nlet s = submit --no-wait --name second -- true\n"
                            "wait s\nget r\njob logs r\nget job r --columns name --no-headers\njob status $r\nexplain r\nwait r\n")
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -121,7 +121,7 @@ class Scripts(OnACluster):
         own = self.script("let r = run -- true\nrun -- echo r '$r'\n")
         self.assertIn("r $r", own.stdout)
 
-    def test_the_last_id_and_the_shell_are_at_hand(self):
+    def test_offers_last_id_and_shell(self):
         done = self.script("submit --no-wait --name kept -- true\nwait $_\n\\x\njob status $_\n\\! echo a; echo b # c\n\\!exit 5\n")
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("name: kept", done.stdout)
@@ -130,7 +130,7 @@ class Scripts(OnACluster):
         self.assertEqual(none.returncode, 2)
         self.assertIn("$_: not set", none.stderr)
 
-    def test_timing_is_said(self):
+    def test_prints_timing(self):
         done = self.script("\\timing\nversion\n")
         self.assertRegex(done.stderr, r"[0-9.]+ ms")
 
@@ -161,7 +161,7 @@ class Programs(OnACluster):
         done = self.in_program("actor c = Counter(10); c.value(); kill c; c.value()")
         self.assertEqual(done.returncode, 7, done.stderr)
 
-    def test_what_there_is(self):
+    def test_lists_functions_and_actors(self):
         listed = json.loads(self.in_program("\\o json; \\d").stdout)
         functions = {each["name"]: each for each in listed["functions"]}
         self.assertEqual(functions["mean"]["parameters"], ["[float64]"])
@@ -169,7 +169,7 @@ class Programs(OnACluster):
         self.assertFalse([name for name in functions if name.startswith("mobula::")])
         self.assertEqual(listed["actors"][0]["constructors"], [["int32"]])
 
-    def test_errors_have_a_type_and_say_what_to_do(self):
+    def test_errors_have_type_and_remedy(self):
         for line, code, words in [
                 ("call square", 2, "takes (int32)"),
                 ('call square "x"', 2, "argument 1 of square (int32): \"x\" is no whole number"),
@@ -188,14 +188,14 @@ class Programs(OnACluster):
             self.assertEqual(done.returncode, code, line + ": " + done.stderr)
             self.assertIn(words, done.stderr, line)
 
-    def test_a_program_without_init_is_told_so(self):
+    def test_reports_program_without_init(self):
         done = self.mobula("repl", "-c", "use /bin/true")
         self.assertEqual(done.returncode, 3)
         self.assertIn("mobula::init", done.stderr)
         self.assertEqual(self.mobula("repl", "-c", "use /no/such/program").returncode, 7)
         self.assertEqual(self.mobula("repl", "-c", "call f 1").returncode, 2)
 
-    def test_a_program_stays_when_the_next_one_fails(self):
+    def test_keeps_program_when_next_one_fails(self):
         for other in ("/no/such/program", "/bin/true"):
             done = self.mobula("repl", "--keep-going", "-c", f"use {PROGRAM}; let x = call square 3; use {other}; call square x")
             self.assertEqual(done.stdout.splitlines()[-1:], ["81"], done.stderr)
@@ -205,7 +205,7 @@ class BesideAnotherNode(OnACluster):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.other = os.path.join(cls.folder, "other")
+        cls.other = os.path.join(cls.directory, "other")
         address = json.loads(cls.mobula("status", "-o", "json").stdout)["address"]
         cls.mobula("start", "--address", address, "--key", os.path.join(cls.env["MOBULA_STATE_DIR"], "default", "default.key"),
                    "--num-cpus", "1", "--resources", '{"there": 1}', "--bulk-connections", "1", "--state-dir", cls.other, check=True)
@@ -216,8 +216,8 @@ class BesideAnotherNode(OnACluster):
         super().tearDownClass()
 
     @staticmethod
-    def agent_at(folder):
-        with open(os.path.join(folder, "default", "agent", "agent.json")) as file:
+    def agent_at(directory):
+        with open(os.path.join(directory, "default", "agent", "agent.json")) as file:
             return json.load(file)["pid"]
 
     @staticmethod
@@ -229,7 +229,7 @@ class BesideAnotherNode(OnACluster):
         items = json.loads(self.mobula("list", "tasks", "--filter", "state=FINISHED", "-o", "json").stdout)["items"]
         return len(items)
 
-    def test_a_value_that_takes_long_says_how_much_of_it_has_come(self):
+    def test_long_value_reports_progress(self):
         """The holder is stopped halfway."""
         shell = pexpect.spawn(MOBULA, ["repl"], env=self.env, timeout=PATIENCE, encoding="utf-8", dimensions=(40, 200))
         prompt = r"\(default 2n [0-9.]+/3 CPU\) > "
@@ -276,7 +276,7 @@ class BesideAHeadThatHangs(OnACluster):
     def tearDown(self):
         os.kill(self.head, signal.SIGCONT)
 
-    def test_it_is_not_taken_for_one_with_another_key(self):
+    def test_hanging_head_is_not_reported_as_wrong_key(self):
         done = self.mobula("status")
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("sends nothing; it hangs or is stopped", done.stderr)
@@ -298,7 +298,7 @@ class BesideAHeadThatHangs(OnACluster):
             self.assertEqual((words, each.wait(timeout=PATIENCE)), (words, 130), each.stderr.read())
             each.communicate()
 
-    def test_run_that_is_interrupted_says_that_nothing_is_submitted(self):
+    def test_interrupted_run_reports_no_submission(self):
         run = pexpect.spawn(MOBULA, ["run", "--", "sleep", "1000"], env=self.env, timeout=PATIENCE, encoding="utf-8")
         run.expect("sends nothing")
         run.sendintr()
@@ -309,7 +309,7 @@ class BesideAHeadThatHangs(OnACluster):
 
 
 class BesideAHeadThatComesToHang(OnACluster):
-    def test_run_that_is_interrupted_twice_names_its_job(self):
+    def test_run_interrupted_twice_names_its_job(self):
         with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", "head", "head.json")) as file:
             head = json.load(file)["pid"]
         run = pexpect.spawn(MOBULA, ["run", "--", "sh", "-c", "echo it runs; sleep 1000"], env=self.env, timeout=PATIENCE,
@@ -341,10 +341,10 @@ class OnATerminal(OnACluster):
     def say(self, line):
         self.shell.send(line + "\r")
 
-    def test_no_prompt_says_that_there_is_no_cluster_before_anybody_has_looked(self):
+    def test_first_prompt_does_not_deny_the_cluster(self):
         self.assertNotIn("no cluster", self.shell.before)
 
-    def test_answers_have_colours_and_no_pager(self):
+    def test_replies_have_colors_and_no_pager(self):
         self.say("list nodes")
         self.shell.expect_exact("\x1b[32mALIVE\x1b[0m")
         self.shell.expect(PROMPT)
@@ -385,7 +385,7 @@ class OnATerminal(OnACluster):
         self.shell.send("\x15start --object-s\t\t")
         self.shell.expect("--object-spilling-directory")
 
-    def test_ctrl_c_ends_what_is_followed_and_not_the_shell(self):
+    def test_ctrl_c_ends_following_and_keeps_console(self):
         self.shell.send("half a line\x03")
         self.shell.expect(r"\^C")
         self.say("run -- sh -c 'echo it runs; sleep 1000'")
@@ -401,11 +401,11 @@ class OnATerminal(OnACluster):
         self.say("version")
         self.shell.expect("mobula [0-9.]+")
 
-    def test_a_value_that_takes_long_is_left_and_awaited_again(self):
+    def test_interrupted_value_can_be_awaited_again(self):
         self.say(f"use {PROGRAM}")
         self.shell.expect("functions")
         self.shell.expect(PROMPT)
-        self.say("let x = call square 5 with resources={\"nobody\":1}")
+        self.say("let x = call square 5 with resources={\"absent\":1}")
         self.shell.expect(PROMPT)
         self.say("get x")
         self.shell.expect("waiting for x for [0-9]+ s; Ctrl-C stops waiting; its task waits for a slot: [a-z]")
@@ -446,7 +446,7 @@ class OnATerminal(OnACluster):
         self.say("c.add(4)")
         self.shell.expect(r"\r\n[0-9]+\r\n")
 
-    def test_jobs_are_told_above_the_line_that_is_typed(self):
+    def test_prints_job_events_above_typed_line(self):
         self.shell.send("versi")
         self.mobula("submit", "--no-wait", "--name", "aside", "--", "true", check=True)
         self.shell.expect(r"job [0-9a-f]{8} \(aside\) is SUCCEEDED")
@@ -454,24 +454,24 @@ class OnATerminal(OnACluster):
         self.say("on")
         self.shell.expect("mobula [0-9.]+")
 
-    def test_several_lines_that_are_pasted_are_all_carried_out(self):
+    def test_executes_all_pasted_lines(self):
         self.shell.send("version\rnosuchverb\rversion\r")
         self.shell.expect("mobula [0-9.]+")
         self.shell.expect("is not a command")
         self.shell.expect("mobula [0-9.]+")
 
-    def test_characters_of_several_bytes_are_one_to_the_left(self):
+    def test_arrow_moves_over_multibyte_characters(self):
         self.say("\\! echo äöx\x02\x7fü")  # Ctrl-B, then Backspace
         self.shell.expect("\r\näüx\r\n")
 
-    def test_a_terminal_obeys_nothing_that_a_job_prints_but_colours(self):
+    def test_terminal_passes_colors_of_jobs_only(self):
         self.say("run -- printf '\\033]0;owned\\007\\033[2J\\033[31mred\\033[0m'")
         self.shell.expect(r"\r\n\\x1b\]0;owned\\x07\\x1b\[2J\x1b\[31mred\x1b\[0m")
         self.shell.expect(PROMPT)
         self.say("run --raw -- printf '\\033]0;wanted\\007'")
         self.shell.expect("\x1b\\]0;wanted\x07")
 
-    def test_a_line_that_is_refused_is_not_kept(self):
+    def test_rejected_line_is_not_in_history(self):
         self.shell.send("version\r")
         self.shell.expect("mobula [0-9.]+")
         self.shell.expect(PROMPT)
@@ -492,9 +492,9 @@ class OnATerminal(OnACluster):
 
 
 class WithoutACluster(unittest.TestCase):
-    def test_a_head_is_started_and_talked_to(self):
-        folder = tempfile.mkdtemp(prefix="mobula-repl-test-", dir="/tmp")
-        env = environment(folder)
+    def test_starts_head_and_uses_it(self):
+        directory = tempfile.mkdtemp(prefix="mobula-repl-test-", dir="/tmp")
+        env = environment(directory)
         try:
             shell = pexpect.spawn(MOBULA, ["start", "--head", "--num-cpus", "2", "--repl"], env=env, timeout=PATIENCE,
                                   encoding="utf-8", dimensions=(40, 200))
@@ -502,24 +502,24 @@ class WithoutACluster(unittest.TestCase):
             shell.expect(PROMPT)
             shell.send("stop --grace 0\r")
             shell.expect("is stopped on this machine")
-            shell.expect("the head does not answer")
+            shell.expect("the head does not reply")
             shell.send("status\r")
             shell.expect("mobula start --head")
             shell.send("exit\r")
             shell.expect(pexpect.EOF)
         finally:
             subprocess.run([MOBULA, "stop", "--grace", "0"], env=env, capture_output=True, timeout=PATIENCE)
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
 
     def test_manual_pages_have_no_warnings(self):
         if shutil.which("man") is None:
             self.skipTest("there is no man")
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([MOBULA, "man", "--folder", folder], check=True, timeout=PATIENCE)
-            pages = sorted(os.listdir(folder))
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run([MOBULA, "man", "--folder", directory], check=True, timeout=PATIENCE)
+            pages = sorted(os.listdir(directory))
             self.assertIn("mobula-job-logs.1", pages)
             for page in pages:
-                shown = subprocess.run(["man", "--warnings", "-l", os.path.join(folder, page)], text=True, timeout=PATIENCE,
+                shown = subprocess.run(["man", "--warnings", "-l", os.path.join(directory, page)], text=True, timeout=PATIENCE,
                                        capture_output=True, env={**os.environ, "MANWIDTH": "100", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8"})
                 self.assertEqual((shown.returncode, shown.stderr), (0, ""), page)
                 self.assertIn("EXIT STATUS", re.sub(r".\x08", "", shown.stdout), page)

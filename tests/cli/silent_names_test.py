@@ -33,14 +33,14 @@ class SilentNames(unittest.TestCase):
             except BlockingIOError:
                 return found
 
-    def test_it_is_asked_twice_and_named(self):
-        with tempfile.TemporaryDirectory(prefix="mobula-names-") as folder:
-            env = {**os.environ, "MOBULA_STATE_DIR": folder}
+    def test_queries_silent_server_twice_and_names_it(self):
+        with tempfile.TemporaryDirectory(prefix="mobula-names-") as directory:
+            env = {**os.environ, "MOBULA_STATE_DIR": directory}
             ended = subprocess.run([MOBULA, "status", "--address", "head.mobula.test:4711"], env=env, text=True,
                                    capture_output=True, timeout=PATIENCE)
         self.assertEqual(ended.returncode, 3, ended.stderr)
         self.assertIn("reach the head at head.mobula.test:4711", ended.stderr)
-        self.assertIn("the name server does not answer", ended.stderr)
+        self.assertIn("the name server does not reply", ended.stderr)
         self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
         asked = self.questions()
         self.assertTrue(asked, "the test's own name server was not asked")

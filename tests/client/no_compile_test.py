@@ -124,9 +124,9 @@ CASES = [
 ]
 
 
-def precompiled(compiler, include, folder):
+def precompiled(compiler, include, directory):
     """Precompiles the common preamble: g++ and clang++ both find it next to the header that they include."""
-    header = folder / "preamble.h"
+    header = directory / "preamble.h"
     header.write_text(PREAMBLE)
     command = [compiler, "-std=c++20", "-I", include, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
     subprocess.run(command, check=True)
@@ -164,8 +164,8 @@ def check_cases(compiler, include, preamble):
 
 
 def main(compiler, include):
-    with tempfile.TemporaryDirectory() as folder:
-        return check_cases(compiler, include, precompiled(compiler, include, pathlib.Path(folder)))
+    with tempfile.TemporaryDirectory() as directory:
+        return check_cases(compiler, include, precompiled(compiler, include, pathlib.Path(directory)))
 
 
 if __name__ == "__main__":

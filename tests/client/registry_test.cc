@@ -129,7 +129,7 @@ TEST(Registry, ImageUnloaded_ForgetsItsEntries) {
   FunctionKey key;
   {
     static std::optional<Entry> passing;  // in the image, like real entries
-    passing.emplace(mobula::detail::EntryKind::task, "passing", nullptr, 0, 1);
+    passing.emplace(mobula::detail::EntryMembers{.name = "passing", .results = 1});
     EXPECT_EQ(Registry::instance().entries().back(), &*passing);
     key = Registry::instance().key_of(*passing);
     EXPECT_EQ(Registry::instance().find(key), &*passing);

@@ -104,11 +104,11 @@ class Init(Case):
         with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", role, role + ".json")) as file:
             return json.load(file)["pid"]
 
-    def test_an_interruption_ends_init_and_it_can_be_repeated(self):
+    def test_interrupted_init_can_be_repeated(self):
         for role in ("agent", "head"):
             self.assertIn("second: 4", self.interrupted_init({}, self.pid_of(role)), role)
 
-    def test_an_interruption_ends_the_start_of_an_agent(self):
+    def test_interruption_ends_start_of_agent(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             address = "127.0.0.1:%d" % silent.getsockname()[1]
             self.interrupted_init({"MOBULA_ADDRESS": address, "MOBULA_KEY_FILE": self.started["key_file"],
@@ -372,7 +372,7 @@ class Commands(Case):
         self.expect(2, "start", "--check-only", "--head", "--memory-threshold", "2")
         self.expect(2, "start", "--check-only", "--head", "--bulk-connections", "0")
 
-    def test_a_second_agent_needs_its_own_state_directory(self):
+    def test_second_agent_needs_its_own_state_directory(self):
         join = ("start", "--address", self.started["address"], "--key", self.started["key_file"], "--num-cpus", "0")
         self.expect(1, *join)
         other = os.path.join(self.directory, "second")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the autoscaler with the provider `local`: real head, agents, and jobs on this machine.
 
-Usage: autoscale.py BUILD_FOLDER [TEST...]
+Usage: autoscale.py BUILD_DIRECTORY [TEST...]
 """
 
 import json
@@ -64,13 +64,13 @@ else:
 
 class Autoscale(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-autoscale-", dir="/tmp")
-        self.fleet = os.path.join(self.folder, "fleet")
-        self.types = os.path.join(self.folder, "types.yaml")
-        self.faults = os.path.join(self.folder, "faults")
+        self.directory = tempfile.mkdtemp(prefix="mobula-autoscale-", dir="/tmp")
+        self.fleet = os.path.join(self.directory, "fleet")
+        self.types = os.path.join(self.directory, "types.yaml")
+        self.faults = os.path.join(self.directory, "faults")
         types = TYPES % self.fleet
         if "faulty" in self.id():
-            program = os.path.join(self.folder, "provider.py")
+            program = os.path.join(self.directory, "provider.py")
             with open(program, "w", encoding="utf-8") as file:
                 file.write(FAULTY_PROVIDER)
             words = json.dumps([sys.executable, program, MOBULA, self.faults])
@@ -78,7 +78,7 @@ class Autoscale(unittest.TestCase):
         with open(self.types, "w", encoding="utf-8") as file:
             file.write(types)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.folder, "a")}
+        self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.directory, "a")}
         self.mobula("start", "--head", "--no-worker", "--autoscale", self.types)
 
     def tearDown(self):
@@ -90,11 +90,11 @@ class Autoscale(unittest.TestCase):
                 pass
         failed = any(error for _, error in getattr(self._outcome, "errors", []))
         if failed:
-            log = os.path.join(self.folder, "a", "default", "mobula.log")
+            log = os.path.join(self.directory, "a", "default", "mobula.log")
             if os.path.exists(log):
                 with open(log, encoding="utf-8") as file:
                     print(file.read()[-8000:], file=sys.stderr)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words, ok=True):
         ended = subprocess.run([MOBULA, *words], env=self.env, text=True, capture_output=True, timeout=PATIENCE)
@@ -121,7 +121,7 @@ class Autoscale(unittest.TestCase):
                     words += file.read()
             except OSError:
                 continue
-            if self.folder.encode() in words:
+            if self.directory.encode() in words:
                 found.append(int(name))
         return found
 

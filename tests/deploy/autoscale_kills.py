@@ -2,10 +2,10 @@
 """Sends SIGKILL to the autoscaler, its provider, the head, and agents at random moments.
 
 Each round submits a job and tasks, kills one kind of process after a random delay, and starts a killed head again. The
-job and each task must succeed. Afterwards all nodes are given back, and no process of an instance remains. During the
+job and each task must succeed. Afterwards all nodes end, and no process of an instance remains. During the
 round, no instance runs twice, and no type exceeds its maximum.
 
-Usage: autoscale_kills.py BUILD_FOLDER [--rounds 2] [--seed NUMBER] [--kill KIND] [--delay SECONDS] [--keep]
+Usage: autoscale_kills.py BUILD_DIRECTORY [--rounds 2] [--seed NUMBER] [--kill KIND] [--delay SECONDS] [--keep]
 """
 
 import argparse
@@ -64,18 +64,18 @@ class Cluster:
     def __init__(self, build, keep):
         self.mobula_program = os.path.join(build, "bin", "mobula")
         self.keep = keep
-        self.folder = tempfile.mkdtemp(prefix="mobula-kills-", dir="/tmp")
-        self.fleet = os.path.join(self.folder, "fleet")
-        self.types = os.path.join(self.folder, "types.yaml")
+        self.directory = tempfile.mkdtemp(prefix="mobula-kills-", dir="/tmp")
+        self.fleet = os.path.join(self.directory, "fleet")
+        self.types = os.path.join(self.directory, "types.yaml")
         with open(self.types, "w", encoding="utf-8") as file:
             file.write(TYPES % (MAX_WORKERS, self.fleet, MAX_WORKERS))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.folder, "a")}
+        self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.directory, "a")}
         self.mobula("start", "--head", "--no-worker", "--autoscale", self.types)
-        head = json.loads(read(os.path.join(self.folder, "a", "default", "head", "head.json")))
+        head = json.loads(read(os.path.join(self.directory, "a", "default", "head", "head.json")))
         program = next(os.path.join(top, "steady_tasks") for top in (os.path.join(build, "bin"), os.path.join(build, "tests", "deploy"))
                        if os.path.exists(os.path.join(top, "steady_tasks")))
-        self.driver_log = open(os.path.join(self.folder, "driver.log"), "w", encoding="utf-8")
+        self.driver_log = open(os.path.join(self.directory, "driver.log"), "w", encoding="utf-8")
         self.driver = subprocess.Popen([program, "-"], env={**self.env, "MOBULA_ADDRESS": head["address"]}, text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.driver_log, bufsize=1)
 
@@ -95,9 +95,9 @@ class Cluster:
                 pass
         if failed:
             for name in ("a/default/mobula.log", "driver.log"):
-                print("---- " + name, read(os.path.join(self.folder, name)).decode(errors="replace")[-12000:], sep="\n", file=sys.stderr)
+                print("---- " + name, read(os.path.join(self.directory, name)).decode(errors="replace")[-12000:], sep="\n", file=sys.stderr)
         if not (failed and self.keep):
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words, ok=True):
         done = subprocess.run([self.mobula_program, *words], env=self.env, text=True, capture_output=True, timeout=TIMEOUT)
@@ -115,7 +115,7 @@ class Cluster:
         for name in filter(str.isdigit, os.listdir("/proc")):
             pid = int(name)
             words, environment = read(f"/proc/{name}/cmdline"), read(f"/proc/{name}/environ")
-            if pid == os.getpid() or self.folder.encode() not in words + environment:
+            if pid == os.getpid() or self.directory.encode() not in words + environment:
                 continue
             stat = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if not stat or stat[0] == b"Z":
@@ -208,7 +208,7 @@ def run_round(cluster, number, kind, delay):
     begun = time.monotonic()
     try:
         job = f"job{number}"
-        file = os.path.join(cluster.folder, job)
+        file = os.path.join(cluster.directory, job)
         cluster.mobula("submit", "--no-wait", "--name", job, "--num-cpus", "1", "--retries", "5", "--", "sh", "-c",
                        f"sleep 0.5; echo done > {file}")
         cluster.driver.stdin.write("3\n")
@@ -233,7 +233,7 @@ def run_round(cluster, number, kind, delay):
         reader.join(TIMEOUT)
         check(answer == ["3\n"], f"the driver has {answer} of 3 tasks")
         served = time.monotonic() - begun
-        eventually(lambda: not cluster.agents(), "the idle nodes are given back")
+        eventually(lambda: not cluster.agents(), "the idle nodes end")
         eventually(lambda: not cluster.rows(), "the provider lists no instance", cluster.rows)
         left = [row for row in cluster.processes() if row[2]]
         check(not left, f"orphans: {left}")

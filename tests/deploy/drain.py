@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests SIGTERM to a node, as `up` and services send it: running work gets its grace, and no more.
 
-Usage: drain.py BUILD_FOLDER [TEST...]
+Usage: drain.py BUILD_DIRECTORY [TEST...]
 """
 
 import json
@@ -20,19 +20,19 @@ PATIENCE = 120  # seconds; the machine may be busy
 
 class Drain(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-drain-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-drain-", dir="/tmp")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         self.mobula("start", "--head", "--no-worker")
-        with open(os.path.join(self.folder, "a", "default", "head", "head.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.directory, "a", "default", "head", "head.json"), encoding="utf-8") as file:
             self.address = json.load(file)["address"]
 
     def tearDown(self):
         for node in ("b", "a"):
             self.mobula("stop", "--grace", "0", node=node, ok=False)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words, node="a", ok=True):
-        ended = subprocess.run([MOBULA, *words], env={**self.env, "MOBULA_STATE_DIR": os.path.join(self.folder, node)},
+        ended = subprocess.run([MOBULA, *words], env={**self.env, "MOBULA_STATE_DIR": os.path.join(self.directory, node)},
                                text=True, capture_output=True, timeout=PATIENCE)
         if ok:
             self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -44,9 +44,9 @@ class Drain(unittest.TestCase):
             self.assertLess(time.monotonic(), until, "in vain")
 
     def start_node(self, grace):
-        self.mobula("start", "--address", self.address, "--key", os.path.join(self.folder, "a", "default", "default.key"),
+        self.mobula("start", "--address", self.address, "--key", os.path.join(self.directory, "a", "default", "default.key"),
                     "--num-cpus", "1", "--grace", grace, node="b")
-        running = os.path.join(self.folder, "b", "default", "running")
+        running = os.path.join(self.directory, "b", "default", "running")
         (record,) = os.listdir(running)
         return int(record.removesuffix(".json"))
 
@@ -67,11 +67,11 @@ class Drain(unittest.TestCase):
         except (FileNotFoundError, ProcessLookupError):
             return False
 
-    def test_what_runs_may_finish_within_the_grace(self):
+    def test_running_tasks_may_finish_within_the_grace(self):
         supervisor = self.start_node("1000")
-        going = os.path.join(self.folder, "go")
+        going = os.path.join(self.directory, "go")
         # The work is notified, because it may save its state, and continues.
-        self.submit("trap 'touch %s/told' TERM; until test -e %s; do sleep 0.05; done; exit 4" % (self.folder, going), "--grace", "900")
+        self.submit("trap 'touch %s/told' TERM; until test -e %s; do sleep 0.05; done; exit 4" % (self.directory, going), "--grace", "900")
         os.kill(supervisor, signal.SIGTERM)
         self.eventually(lambda: "DRAINING" in self.states())
         self.assertEqual(self.job()["state"], "RUNNING")
@@ -82,10 +82,10 @@ class Drain(unittest.TestCase):
         self.eventually(lambda: not self.runs(supervisor))
         self.assertEqual(self.job()["exit_code"], 4)
 
-    def test_what_does_not_finish_is_ended_with_it(self):
+    def test_unfinished_tasks_end_with_the_grace(self):
         supervisor = self.start_node("1")
-        self.submit("trap '' TERM; echo $$ >%s/pid; while :; do sleep 0.05; done" % self.folder, "--grace", "0.1")
-        said = os.path.join(self.folder, "pid")
+        self.submit("trap '' TERM; echo $$ >%s/pid; while :; do sleep 0.05; done" % self.directory, "--grace", "0.1")
+        said = os.path.join(self.directory, "pid")
         self.eventually(lambda: os.path.exists(said) and os.path.getsize(said) > 0)
         with open(said, encoding="utf-8") as file:
             program = int(file.read())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests files of jobs on a node: a slow transfer delays only jobs with the same files; libraries are found by name.
 
-Usage: fetch.py BUILD_FOLDER
+Usage: fetch.py BUILD_DIRECTORY
 """
 
 import fcntl
@@ -18,15 +18,15 @@ PATIENCE = 120  # seconds; the machine may be busy
 
 class Fetch(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-fetch-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-fetch-", dir="/tmp")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env["MOBULA_STATE_DIR"] = os.path.join(self.folder, "state")
+        self.env["MOBULA_STATE_DIR"] = os.path.join(self.directory, "state")
         self.mobula("start", "--head", "--num-cpus", "2")
-        self.cache = os.path.join(self.folder, "state", "default", "agent", "job-files", "cache")
+        self.cache = os.path.join(self.directory, "state", "default", "agent", "job-files", "cache")
 
     def tearDown(self):
         self.mobula("stop", "--grace", "0")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words):
         ended = subprocess.run([MOBULA, *words], env=self.env, text=True, capture_output=True, timeout=PATIENCE)
@@ -34,12 +34,12 @@ class Fetch(unittest.TestCase):
         return ended.stdout
 
     def work(self, text):
-        folder = tempfile.mkdtemp(dir=self.folder)
-        with open(os.path.join(folder, "word"), "w", encoding="utf-8") as file:
+        directory = tempfile.mkdtemp(dir=self.directory)
+        with open(os.path.join(directory, "word"), "w", encoding="utf-8") as file:
             file.write(text)
-        return folder
+        return directory
 
-    def test_a_fetch_that_is_slow_leaves_others_alone(self):
+    def test_slow_fetch_does_not_delay_others(self):
         slow = self.work("slow")
         self.assertEqual(self.mobula("run", "--workdir", slow, "--", "cat", "word"), "slow")
         (name,) = [each for each in os.listdir(self.cache) if len(each) == 32]
@@ -54,10 +54,10 @@ class Fetch(unittest.TestCase):
             fcntl.flock(lock, fcntl.LOCK_UN)
         self.assertEqual(self.mobula("wait", "waits"), "slow")
 
-    def test_a_library_that_is_opened_by_name_travels(self):
+    def test_ships_library_opened_by_name(self):
         with open("/proc/self/maps", encoding="utf-8") as file:
             some = next(line.split()[-1] for line in file if "/libm.so" in line or "/libz.so" in line or "/libc.so" in line)
-        library = os.path.join(self.folder, "libmine.so")
+        library = os.path.join(self.directory, "libmine.so")
         shutil.copy(some, library)
         opens = "import ctypes; ctypes.CDLL('libmine.so'); print('opened')"
         refused = subprocess.run([MOBULA, "run", "--", sys.executable, "-c", opens], env=self.env, capture_output=True, timeout=PATIENCE)

@@ -5,12 +5,12 @@
 # Needs kubectl (or kustomize), python3 with yaml, and kubernetes-validate (installed, or from
 # PyPI). The pods need root, podman, and runc.
 #
-# Usage: tests/deploy/kubernetes.sh BUILD_FOLDER        exit 77: cannot be tested here, with the
+# Usage: tests/deploy/kubernetes.sh BUILD_DIRECTORY        exit 77: cannot be tested here, with the
 # reason
 set -uo pipefail
 
 [[ ${2:-} != within ]] || within=yes
-build=$(cd "${1:?usage: kubernetes.sh BUILD_FOLDER}" && pwd)
+build=$(cd "${1:?usage: kubernetes.sh BUILD_DIRECTORY}" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 if [[ ${2:-} != within && $EUID == 0 ]] && command -v podman >/dev/null; then
   exec 9</proc/self/ns/net
@@ -34,11 +34,11 @@ validate=$(command -v kubernetes-validate) || {
 }
 valid() { "$validate" --strict --quiet --kubernetes-version "$1" "$2" >"$work/valid.log" 2>&1 || { cat "$work/valid.log"; return 1; }; }
 render "$root/deploy/kubernetes" >"$work/all.yaml" || { echo "the manifests cannot be rendered"; exit 1; }
-for version in 1.25 1.29 1.34; do check "all of them are what Kubernetes $version knows" valid $version "$work/all.yaml"; done
+for version in 1.25 1.29 1.34; do check "all manifests are valid in Kubernetes $version" valid $version "$work/all.yaml"; done
 sed 's/terminationGracePeriodSeconds/terminationGraceSeconds/' "$work/all.yaml" >"$work/spoiled.yaml"
-check "a member that it does not know is found" not valid 1.34 "$work/spoiled.yaml"
+check "an unknown member is invalid" not valid 1.34 "$work/spoiled.yaml"
 sed 's/replicas: 2/replicas: two/' "$work/all.yaml" >"$work/spoiled.yaml"
-check "and a value of another type" not valid 1.34 "$work/spoiled.yaml"
+check "a value of another type is invalid" not valid 1.34 "$work/spoiled.yaml"
 check "the pods of the provider are valid" env KUBERNETES_VALIDATE="$validate" \
   python3 "$root/tests/deploy/provider/kubernetes_provider_test.py" "$build/bin/mobula" KubernetesProvider.test_pod_has_owner_labels_and_ticket
 
@@ -94,21 +94,21 @@ probe_says() { local code=$1 pod=$2 seen=0; pods exec "$pod" mobula doctor --pro
 state_is() { [[ $(pods inspect "$2" --format '{{.State.Status}}') == "$1" ]]; }
 code_is() { local expected=$1 code=0; shift; "$@" || code=$?; ((code == expected)) || { echo "ended with $code, and $expected was expected"; return 1; }; }
 
-check "the head's pod is played" play head
-check "and its probe says that it answers" within 30 probe_says 0 mobula-head-0-head
+check "the pod of the head starts" play head
+check "the probe of the head succeeds" within 30 probe_says 0 mobula-head-0-head
 at_head cat /var/lib/mobula/state/default/default.key >"$work/cluster.key"
-check "an agent's pod is played, its key by way of the init container" play agent "$work/cluster.key"
+check "the pod of an agent starts with the key of its init container" play agent "$work/cluster.key"
 if [[ $failed == yes ]]; then summary; exit; fi
-check "it is a node of the cluster" within 60 alive 1
-check "and its probe says that it lives" probe_says 0 mobula-agent-agent
-check "it is no root and may write nowhere else" code_is 2 pods exec mobula-agent-agent sh -c 'echo x >/usr/x'
+check "the agent joins the cluster" within 60 alive 1
+check "the probe of the agent succeeds" probe_says 0 mobula-agent-agent
+check "the agent is not root and cannot write outside its volumes" code_is 2 pods exec mobula-agent-agent sh -c 'echo x >/usr/x'
 ran=$(at_head mobula run -- sh -c 'echo here; exit 5' 2>/dev/null)
-check "a job runs there, and its code comes back" test "$?.$ran" = "5.here"
+check "a job runs there and returns its exit code" test "$?.$ran" = "5.here"
 pods stop --time 60 mobula-agent-agent >/dev/null 2>&1
 check "SIGTERM drains the node and ends the pod in order" test "$(pods inspect mobula-agent-agent --format '{{.State.ExitCode}}')" = 0
-check "the head knows that it has left" within 30 alive 0
+check "the head reports that the node left" within 30 alive 0
 pods kill --signal KILL mobula-head-0-head >/dev/null 2>&1
-check "a head that was killed is down" within 30 state_is exited mobula-head-0-head
+check "a killed head is down" within 30 state_is exited mobula-head-0-head
 pods start mobula-head-0-head >/dev/null 2>&1
-check "and comes back with its journal" within 60 sh -c "podman --root $work/store --runroot $work/run --tmpdir $work/tmp exec mobula-head-0-head mobula job list -o json | grep -q '\"FAILED\"'"
+check "the head starts again with its journal" within 60 sh -c "podman --root $work/store --runroot $work/run --tmpdir $work/tmp exec mobula-head-0-head mobula job list -o json | grep -q '\"FAILED\"'"
 summary

@@ -3,10 +3,10 @@
 # a cluster, a job, a program compiled against it, the units, removal. Slow. Needs root,
 # debootstrap, dpkg-dev, and a mirror. MOBULA_DEBIAN=FOLDER keeps the bare system for the next run.
 #
-# Usage: tests/deploy/package.sh BUILD_FOLDER        exit 77: cannot be tested here, with the reason
+# Usage: tests/deploy/package.sh BUILD_DIRECTORY        exit 77: cannot be tested here, with the reason
 set -euo pipefail
 
-build=$(cd "${1:?usage: package.sh BUILD_FOLDER}" && pwd)
+build=$(cd "${1:?usage: package.sh BUILD_DIRECTORY}" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 ((EUID == 0)) || { echo "package: needs root, for chroot and mounts"; exit 77; }
 for each in debootstrap dpkg-shlibdeps cpack; do
@@ -62,10 +62,10 @@ step() {
   fi
 }
 
-step "installed with what it depends on" there "
+step "apt installs the package with its dependencies" there "
   apt-get update -q
   apt-get install -y -q --no-install-recommends /tmp/$(basename "$package")"
-step "its user and folders are there" there '
+step "the package creates its user and directories" there '
   getent passwd mobula
   [[ $(stat -c "%U:%G %a" /etc/mobula) == "root:mobula 750" ]]
   mobula version'

@@ -2,7 +2,7 @@
 """Tests metrics with a real Prometheus: it scrapes a cluster with a token file, and every rule of deploy/prometheus and
 every expression of deploy/grafana evaluates to data.
 
-Usage: prometheus.py BUILD_FOLDER [TEST...]. Needs the package prometheus; exit code 77 without it.
+Usage: prometheus.py BUILD_DIRECTORY [TEST...]. Needs the package prometheus; exit code 77 without it.
 """
 
 import json
@@ -47,13 +47,13 @@ class Files(unittest.TestCase):
 
 class Scrape(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-prometheus-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-prometheus-", dir="/tmp")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env["MOBULA_STATE_DIR"] = self.folder
+        self.env["MOBULA_STATE_DIR"] = self.directory
         self.prometheus = None
         self.mobula("start", "--head", "--num-cpus", "2", "--num-gpus", "2", "--http", "127.0.0.1:0")
         self.address = json.loads(self.mobula("status", "-o", "json"))["http"]["url"].split("//")[1].rstrip("/")
-        self.token = os.path.join(self.folder, "metrics.token")
+        self.token = os.path.join(self.directory, "metrics.token")
         self.mobula("token", "create", "--role", "metrics", "--name", "prometheus", "--file", self.token)
 
     def tearDown(self):
@@ -61,7 +61,7 @@ class Scrape(unittest.TestCase):
             self.prometheus.terminate()
             self.prometheus.wait(PATIENCE)
         subprocess.run([MOBULA, "stop", "--grace", "0"], env=self.env, capture_output=True, timeout=PATIENCE, check=False)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def mobula(self, *words):
         ended = subprocess.run([MOBULA, *words], env=self.env, text=True, capture_output=True, timeout=PATIENCE)
@@ -88,18 +88,18 @@ class Scrape(unittest.TestCase):
         for seen, wanted in (("127.0.0.1:8265", self.address), ("/etc/prometheus/mobula.token", self.token), ("15s", "500ms")):
             self.assertIn(seen, config)
             config = config.replace(seen, wanted)
-        with open(os.path.join(self.folder, "prometheus.yml"), "w", encoding="utf-8") as file:
+        with open(os.path.join(self.directory, "prometheus.yml"), "w", encoding="utf-8") as file:
             file.write(config)
-        shutil.copy(os.path.join(DEPLOY, "prometheus", "alerts.yml"), self.folder)
+        shutil.copy(os.path.join(DEPLOY, "prometheus", "alerts.yml"), self.directory)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.log = os.path.join(self.folder, "prometheus.log")
+        self.log = os.path.join(self.directory, "prometheus.log")
         with open(self.log, "wb") as log:
             self.prometheus = subprocess.Popen(
                 ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
                  "--web.listen-address=127.0.0.1:%d" % self.port],
-                cwd=self.folder, stdout=log, stderr=log)
+                cwd=self.directory, stdout=log, stderr=log)
         self.eventually(self.ready, self.log_text)
 
     def log_text(self):

@@ -13,18 +13,18 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class MeetingTest : public ::testing::Test {
+class RankRendezvousTest : public ::testing::Test {
  protected:
-  MeetingTest() {
+  RankRendezvousTest() {
     char name[] = "/tmp/mobula-meeting-test-XXXXXX";
     directory_ = ::mkdtemp(name);
   }
-  ~MeetingTest() override { fs::remove_all(directory_); }
+  ~RankRendezvousTest() override { fs::remove_all(directory_); }
   std::string at(const std::string& name) const { return directory_ + "/" + name; }
   std::string directory_;
 };
 
-TEST_F(MeetingTest, OneRankWrites_OtherReads) {
+TEST_F(RankRendezvousTest, OneRankWrites_OtherReads) {
   const auto first = RankRendezvous::at(at("run"));
   ASSERT_TRUE(first);
   const auto other = RankRendezvous::at(at("run"));
@@ -43,7 +43,7 @@ TEST_F(MeetingTest, OneRankWrites_OtherReads) {
   EXPECT_EQ(rank->why, "why");
 }
 
-TEST_F(MeetingTest, CreatesPrivateFiles) {
+TEST_F(RankRendezvousTest, CreatesPrivateFiles) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
   ASSERT_TRUE(meeting->leave_key("secret"));
@@ -61,7 +61,7 @@ TEST_F(MeetingTest, CreatesPrivateFiles) {
   EXPECT_EQ(files, 3);
 }
 
-TEST_F(MeetingTest, RejectsDirectoryOpenToOthers) {
+TEST_F(RankRendezvousTest, RejectsDirectoryOpenToOthers) {
   fs::create_directory(at("run"));
   ASSERT_EQ(::chmod(at("run").c_str(), 0770), 0);
   const auto meeting = RankRendezvous::at(at("run"));
@@ -70,7 +70,7 @@ TEST_F(MeetingTest, RejectsDirectoryOpenToOthers) {
   EXPECT_THAT(meeting.error().text, HasSubstr("--shared-folder"));
 }
 
-TEST_F(MeetingTest, ClearsRemainsOfEarlierLaunch) {
+TEST_F(RankRendezvousTest, ClearsRemainsOfEarlierLaunch) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
   ASSERT_TRUE(meeting->leave_key("old"));
@@ -80,7 +80,7 @@ TEST_F(MeetingTest, ClearsRemainsOfEarlierLaunch) {
   EXPECT_FALSE(meeting->key());
 }
 
-TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
+TEST_F(RankRendezvousTest, OneOfTwoLaunches_GetsEndpoint) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
   EXPECT_TRUE(meeting->claim_rank(0, RankClaim{"first"}));
@@ -106,7 +106,7 @@ TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
   EXPECT_EQ(files, 2u);
 }
 
-TEST_F(MeetingTest, LocalRankExited_IsDetected) {
+TEST_F(RankRendezvousTest, LocalRankExited_IsDetected) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
   RankClaim note{"self", 0, ProcessIdentity::of_this_process(), own_processes()};
@@ -120,7 +120,7 @@ TEST_F(MeetingTest, LocalRankExited_IsDetected) {
   EXPECT_FALSE(is_gone(RankClaim{"self", 0}));
 }
 
-TEST_F(MeetingTest, KeepsNoteForLateReaders) {
+TEST_F(RankRendezvousTest, KeepsNoteForLateReaders) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
   ASSERT_TRUE(meeting->leave_key("secret"));
@@ -132,7 +132,7 @@ TEST_F(MeetingTest, KeepsNoteForLateReaders) {
   EXPECT_FALSE(fs::exists(at("run")));
 }
 
-TEST_F(MeetingTest, IgnoresInvalidNotes) {
+TEST_F(RankRendezvousTest, IgnoresInvalidNotes) {
   const auto meeting = RankRendezvous::at(at("run"));
   ASSERT_TRUE(meeting);
   for (const char* text : {"", "[1]", "{\"token\": 3}", "{\"to"}) {

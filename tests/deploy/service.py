@@ -3,7 +3,7 @@
 absence from the environment of user programs, and its exit. If systemd-analyze is installed, the units must pass it
 without a warning.
 
-Usage: tests/deploy/service.py BUILD_FOLDER        exit 77: cannot be tested here, with the reason
+Usage: tests/deploy/service.py BUILD_DIRECTORY        exit 77: cannot be tested here, with the reason
 """
 import os
 import shutil
@@ -25,8 +25,8 @@ def check(holds, what):
 class Manager:
     """The socket, and the messages that arrived on it."""
 
-    def __init__(self, folder, abstract):
-        self.name = "\0mobula-service-%d" % os.getpid() if abstract else str(folder / "notify")
+    def __init__(self, directory, abstract):
+        self.name = "\0mobula-service-%d" % os.getpid() if abstract else str(directory / "notify")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.name)
         self.socket.settimeout(60)
@@ -44,10 +44,10 @@ class Manager:
 
 def serve(mobula, abstract):
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        manager = Manager(folder, abstract)
+        directory = Path(made)
+        manager = Manager(directory, abstract)
         environment = {**os.environ, "NOTIFY_SOCKET": manager.variable(), "WATCHDOG_USEC": "400000",
-                       "MOBULA_STATE_DIR": str(folder / "state")}
+                       "MOBULA_STATE_DIR": str(directory / "state")}
         environment.pop("WATCHDOG_PID", None)
         service = subprocess.Popen([mobula, "start", "--head", "--block", "--num-cpus", "1", "--port", "0"],
                                    env=environment, stdout=subprocess.DEVNULL)
@@ -57,11 +57,11 @@ def serve(mobula, abstract):
             for _ in range(3):
                 manager.hears("WATCHDOG=1")
             command = [mobula, "run", "--", "/usr/bin/env"]
-            quiet = {**os.environ, "MOBULA_STATE_DIR": str(folder / "state")}
+            quiet = {**os.environ, "MOBULA_STATE_DIR": str(directory / "state")}
             printed = subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=60)
             check(printed.returncode == 0 and "PATH=" in printed.stdout, f"a job ended with {printed}")
             for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):
-                check(name not in printed.stdout, f"a job was told {name}")
+                check(name not in printed.stdout, f"a job has the variable {name}")
             service.send_signal(signal.SIGTERM)
             manager.hears("STOPPING=1")
             check(service.wait(60) == 0, f"it ended with {service.returncode}")
@@ -94,7 +94,7 @@ def main():
     read_units(mobula)
     serve(mobula, abstract=False)
     serve(mobula, abstract=True)
-    print("service: ready, alive, ending and nobody else told, by a path and by an abstract name")
+    print("service: sent READY, WATCHDOG, and STOPPING by a path and by an abstract name, and hid them from jobs")
 
 
 if __name__ == "__main__":

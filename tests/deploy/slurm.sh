@@ -2,10 +2,10 @@
 # Tests the templates of deploy/slurm with a real Slurm of three nodes on this machine. Takes
 # minutes. Needs root and the packages slurmctld, slurmd, slurm-client, and munge.
 #
-# Usage: tests/deploy/slurm.sh BUILD_FOLDER        exit 77: cannot be tested here, with the reason
+# Usage: tests/deploy/slurm.sh BUILD_DIRECTORY        exit 77: cannot be tested here, with the reason
 set -uo pipefail
 
-build=$(cd "${1:?usage: slurm.sh BUILD_FOLDER}" && pwd)
+build=$(cd "${1:?usage: slurm.sh BUILD_DIRECTORY}" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tests/deploy/hosts.sh"
 ((EUID == 0)) || { echo "slurm: only root can run Slurm's daemons"; exit 77; }
@@ -99,23 +99,23 @@ nothing_is_left() {
 }
 
 begin=$(now_ms)
-check "three nodes by symmetric.sbatch" batch three --nodes 3 "$root/deploy/slurm/symmetric.sbatch" bash -c "$counts" "$MOBULA"
-check "all three are there, with Slurm's processors" grep -qx "3 12" three.out
+check "symmetric.sbatch starts three nodes" batch three --nodes 3 "$root/deploy/slurm/symmetric.sbatch" bash -c "$counts" "$MOBULA"
+check "three nodes have the processors of Slurm" grep -qx "3 12" three.out
 first=$(($(head -n 1 three.out) - begin))
 echo "      the program began $first ms after sbatch was called, and its job had ended after $(($(now_ms) - begin)) ms"
 check "nothing is left" within 20 nothing_is_left
-check "a program of tasks" batch tasks --nodes 3 "$root/deploy/slurm/symmetric.sbatch" "$build/bin/example_hello"
-check "the job's code is the program's" code_is 5 batch five --nodes 2 "$root/deploy/slurm/symmetric.sbatch" bash -c 'exit 5'
-check "gpus.sbatch is taken but for the GPUs" batch gpus --nodes 2 --cpus-per-task 2 --gpus-per-node 0 "$root/deploy/slurm/gpus.sbatch" bash -c "$counts" "$MOBULA"
-check "with the processors of its tasks" grep -qx "2 4" gpus.out
+check "symmetric.sbatch runs a program with tasks" batch tasks --nodes 3 "$root/deploy/slurm/symmetric.sbatch" "$build/bin/example_hello"
+check "the job has the exit code of the program" code_is 5 batch five --nodes 2 "$root/deploy/slurm/symmetric.sbatch" bash -c 'exit 5'
+check "gpus.sbatch runs without GPUs" batch gpus --nodes 2 --cpus-per-task 2 --gpus-per-node 0 "$root/deploy/slurm/gpus.sbatch" bash -c "$counts" "$MOBULA"
+check "gpus.sbatch has the processors of its tasks" grep -qx "2 4" gpus.out
 
 job=$(sbatch --parsable --nodes 3 --output "$work/job/long.out" "$root/deploy/slurm/symmetric.sbatch" bash -c 'echo began; exec sleep 1000')
-check "a long job begins" within 30 grep -q began long.out
+check "a long job starts" within 30 grep -q began long.out
 scancel "$job"
 check "scancel leaves no process" within 60 nothing_is_left
 
 # Nodes for a head on another machine.
-check "a head on the login node" "$MOBULA" start --head --no-worker --state-dir "$work/head" --name login
+check "a head starts on the login node" "$MOBULA" start --head --no-worker --state-dir "$work/head" --name login
 address=$("$MOBULA" status --state-dir "$work/head" -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["address"])' 2>/dev/null ||
   python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["address"])' "$work/head/login/head/head.json")
 job=$(sbatch --parsable --nodes 3 --output "$work/job/joined.out" "$root/deploy/slurm/joined.sbatch" "$address" "$work/head/login/login.key")
@@ -124,14 +124,14 @@ nodes_are() {
 import json, sys
 sys.exit(sum(n["state"] == "ALIVE" and n["resources"].get("CPU", {}).get("total", 0) > 0 for n in json.load(sys.stdin)["items"]) != int(sys.argv[1]))' "$1"
 }
-check "joined.sbatch brings three" within 30 nodes_are 3
+check "joined.sbatch adds three nodes" within 30 nodes_are 3
 scancel "$job"
-check "they leave with the job" within 60 nodes_are 0
+check "the nodes leave with the job" within 60 nodes_are 0
 "$MOBULA" stop --state-dir "$work/head" --grace 0 >/dev/null
 check "nothing is left" within 20 nothing_is_left
 
 # Instances of an autoscaler. The last test waits for the time limit of a job.
-check "the provider slurm" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$build/bin/steady_tasks" "$work"
+check "the calls of the provider pass" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$build/bin/steady_tasks" "$work"
 check "nothing is left" within 20 nothing_is_left
 
 summary

@@ -47,7 +47,7 @@ class SpotNotice(unittest.TestCase):
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
         self.agent = subprocess.Popen(["sleep", "1000"])
-        self.folder = tempfile.mkdtemp(prefix="mobula-spot-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-spot-", dir="/tmp")
 
     def tearDown(self):
         self.server.shutdown()
@@ -55,7 +55,7 @@ class SpotNotice(unittest.TestCase):
         self.thread.join()
         self.agent.kill()
         self.agent.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def notice(self, cloud, answers, *flags):
         self.server.answers = answers
@@ -85,14 +85,14 @@ class SpotNotice(unittest.TestCase):
         self.assertEqual(self.agent.wait(TIMEOUT), -signal.SIGTERM)
 
     def test_record_names_the_agent(self):
-        record = os.path.join(self.folder, "default", "agent", "agent.json")
+        record = os.path.join(self.directory, "default", "agent", "agent.json")
         os.makedirs(os.path.dirname(record))
         with open(f"/proc/{self.agent.pid}/stat", encoding="utf-8") as file:
             start = int(file.read().rsplit(")", 1)[1].split()[19])
         for start_time, code in ((start + 1, 3), (start, 0)):
             with open(record, "w", encoding="utf-8") as file:
                 json.dump({"pid": self.agent.pid, "start_time": start_time}, file)
-            done = self.notice("gcp", [(200, "TRUE")], "--state-dir", self.folder)
+            done = self.notice("gcp", [(200, "TRUE")], "--state-dir", self.directory)
             self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(self.agent.wait(TIMEOUT), -signal.SIGTERM)
 
@@ -100,16 +100,16 @@ class SpotNotice(unittest.TestCase):
         env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
 
         def mobula(node, *words):
-            done = subprocess.run([MOBULA, *words], env={**env, "MOBULA_STATE_DIR": os.path.join(self.folder, node)}, text=True,
+            done = subprocess.run([MOBULA, *words], env={**env, "MOBULA_STATE_DIR": os.path.join(self.directory, node)}, text=True,
                                   capture_output=True, timeout=TIMEOUT)
             self.assertEqual(done.returncode, 0, done.stderr)
             return done.stdout
         mobula("head", "start", "--head", "--no-worker")
         try:
-            with open(os.path.join(self.folder, "head", "default", "head", "head.json"), encoding="utf-8") as file:
+            with open(os.path.join(self.directory, "head", "default", "head", "head.json"), encoding="utf-8") as file:
                 address = json.load(file)["address"]
-            mobula("node", "start", "--address", address, "--key", os.path.join(self.folder, "head", "default", "default.key"))
-            done = self.notice("gcp", [(200, "TRUE")], "--state-dir", os.path.join(self.folder, "node"))
+            mobula("node", "start", "--address", address, "--key", os.path.join(self.directory, "head", "default", "default.key"))
+            done = self.notice("gcp", [(200, "TRUE")], "--state-dir", os.path.join(self.directory, "node"))
             self.assertEqual(done.returncode, 0, done.stderr)
             until = time.monotonic() + TIMEOUT
             while '"NODE_LEFT"' not in mobula("head", "events", "-o", "json"):

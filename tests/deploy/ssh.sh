@@ -4,10 +4,10 @@
 # operator's machine ("desk") has the program. Needs root and the packages openssh-server and
 # openssh-client.
 #
-# Usage: tests/deploy/ssh.sh BUILD_FOLDER        exit 77: cannot be tested here, with the reason
+# Usage: tests/deploy/ssh.sh BUILD_DIRECTORY        exit 77: cannot be tested here, with the reason
 set -uo pipefail
 
-build=$(cd "${1:?usage: ssh.sh BUILD_FOLDER}" && pwd)
+build=$(cd "${1:?usage: ssh.sh BUILD_DIRECTORY}" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tests/deploy/hosts.sh"
 for each in ssh ssh-keygen /usr/sbin/sshd; do
@@ -75,113 +75,113 @@ sys.exit(0 if got == [int(a) for a in sys.argv[1:]] else str(got))' "$@"
 }
 at_host() { on desk ssh -F none -i "$work/id" -o UserKnownHostsFile="$work/known_hosts" -o BatchMode=yes "root@$(host_address "$1")" "$2"; }
 
-check "dry run says what it would do" into dry desk up "$blue" --dry-run -o json
-check "on all three" results "$work/dry.json" "would start" "would start" "would start"
-check "and has done nothing" code_is 1 at_host 2 'ls -A ~ | grep -E "mobula|state"'
+check "up --dry-run succeeds" into dry desk up "$blue" --dry-run -o json
+check "--dry-run lists a start on each of three hosts" results "$work/dry.json" "would start" "would start" "would start"
+check "--dry-run changes no host" code_is 1 at_host 2 'ls -A ~ | grep -E "mobula|state"'
 begin=$(now_ms)
-check "three hosts without the program come up" into up desk up "$blue" -o json
+check "up starts three hosts without the program" into up desk up "$blue" -o json
 echo "      within $(($(now_ms) - begin)) ms, the program copied"
-check "each has been started" results "$work/up.json" started started started
-check "with what the file says of each" cpus_are 2 2 3
+check "up reports each host as started" results "$work/up.json" started started started
+check "each host has its CPUs of the cluster file" cpus_are 2 2 3
 begin=$(now_ms)
-check "once more changes nothing" into again desk up "$blue" -o json
+check "a second up succeeds" into again desk up "$blue" -o json
 echo "      within $(($(now_ms) - begin)) ms"
 [[ $failed == no ]] || { echo "the rest needs these"; exit 1; }
-check "on any of them" results "$work/again.json" unchanged unchanged unchanged
-check "status finds all" into status desk status "$blue" -o json
-check "at work" results "$work/status.json" runs runs runs
+check "a second up changes no host" results "$work/again.json" unchanged unchanged unchanged
+check "status succeeds" into status desk status "$blue" -o json
+check "status reports all hosts as running" results "$work/status.json" runs runs runs
 modes() { at_host "$1" 'find ~/.mobula ~/state -name "*.key" -printf "%m\n" | sort -u'; }
 for host in 1 2 3; do check "keys of host $host are 600" [ "$(modes $host)" = 600 ]; done
-check "no key is left where it was sent" code_is 1 at_host 2 'find ~/.mobula -name ".key*" | grep .'
-check "no key has come to the desk" code_is 1 grep -rl secret_key "$work/desk" "$work/home"
-check "exec runs at the head, and ends with the command's code" code_is 7 desk exec "$blue" -- sh -c 'exit 7'
-check "its words arrive as they are" [ "$(desk exec "$blue" -- printf '<%s>' 'a b' "c'd" '$HOME' '*')" = "<a b><c'd><\$HOME><*>" ]
-check "exec at another host" [ "$(desk exec --host 10.78.0.3 "$blue" -- sh -c 'ip -o -4 address show dev eth0' | grep -o '10\.78\.0\.[0-9]*/')" = 10.78.0.3/ ]
+check "no key is left at its upload path" code_is 1 at_host 2 'find ~/.mobula -name ".key*" | grep .'
+check "no secret key is on the machine of the operator" code_is 1 grep -rl secret_key "$work/desk" "$work/home"
+check "exec returns the exit code of the command" code_is 7 desk exec "$blue" -- sh -c 'exit 7'
+check "exec passes arguments unchanged" [ "$(desk exec "$blue" -- printf '<%s>' 'a b' "c'd" '$HOME' '*')" = "<a b><c'd><\$HOME><*>" ]
+check "exec --host runs on the named host" [ "$(desk exec --host 10.78.0.3 "$blue" -- sh -c 'ip -o -4 address show dev eth0' | grep -o '10\.78\.0\.[0-9]*/')" = 10.78.0.3/ ]
 check "attach opens a shell with the program" bash -c "echo 'mobula version; exit 3' | ip netns exec $(host_name desk) env HOME=$work/home timeout 60 $build/bin/mobula attach $blue 2>/dev/null | grep -q 'mobula 0'"
 
 # Dead parts next to living ones, and a head that moves.
-check "the agent beside the head is killed" at_host 1 'kill -9 $(sed -n "s/.*\"pid\": *\([0-9]*\).*/\1/p" ~/state/blue/agent/agent.json)'
+check "the agent on the head's host is killed" at_host 1 'kill -9 $(sed -n "s/.*\"pid\": *\([0-9]*\).*/\1/p" ~/state/blue/agent/agent.json)'
 sees_it() { into broken desk status "$blue" -o json; results "$work/broken.json" broken runs runs; }
-check "status sees it" within 10 sees_it
-check "and ends with 1" code_is 1 into broken desk status "$blue" -o json
-check "up mends it" into mended desk up "$blue" -o json
-check "and leaves the others alone" results "$work/mended.json" replaced unchanged unchanged
+check "status reports the killed agent" within 10 sees_it
+check "status exits with 1" code_is 1 into broken desk status "$blue" -o json
+check "up repairs the cluster" into mended desk up "$blue" -o json
+check "up replaces the killed agent only" results "$work/mended.json" replaced unchanged unchanged
 sed -i 's/port: 46391/port: 46392/' "$blue"
-check "a dry run knows that another port of the head concerns all" into moved-dry desk up "$blue" --dry-run -o json
-check "of them" results "$work/moved-dry.json" "would replace" "would replace" "would replace"
-check "up moves all" into moved desk up "$blue" -o json
-check "to it" results "$work/moved.json" replaced replaced replaced
-check "where they are" within 30 cpus_are 2 2 3
+check "--dry-run accepts another port of the head" into moved-dry desk up "$blue" --dry-run -o json
+check "--dry-run lists a replacement of each host" results "$work/moved-dry.json" "would replace" "would replace" "would replace"
+check "up accepts another port of the head" into moved desk up "$blue" -o json
+check "up replaces each host" results "$work/moved.json" replaced replaced replaced
+check "all nodes join the new port" within 30 cpus_are 2 2 3
 sed 's/num_cpus: 2}/num_cpus: 2, flags: ["--no-such-flag"]}/' "$blue" >"$work/unknown-flag.yaml"
-check "a dry run refuses flags that are not known" code_is 1 into unknown-flag desk up "$work/unknown-flag.yaml" --dry-run -o json
+check "--dry-run rejects unknown flags" code_is 1 into unknown-flag desk up "$work/unknown-flag.yaml" --dry-run -o json
 
 begin=$(now_ms)
-check "down" into down desk down "$blue" -o json
+check "down succeeds" into down desk down "$blue" -o json
 echo "      within $(($(now_ms) - begin)) ms"
-check "ends all" results "$work/down.json" stopped stopped stopped
-check "once more finds nothing" into down2 desk down "$blue" -o json
-check "to end" results "$work/down2.json" down down down
-check "status of machines that are down is 1" code_is 1 into status-down desk status "$blue" -o json
+check "down reports each host as stopped" results "$work/down.json" stopped stopped stopped
+check "a second down succeeds" into down2 desk down "$blue" -o json
+check "a second down reports each host as down" results "$work/down2.json" down down down
+check "status exits with 1 if all hosts are down" code_is 1 into status-down desk status "$blue" -o json
 sed -i 's/port: 46392/port: 46391/' "$blue"
 begin=$(now_ms)
-check "up again, with the program there" into third desk up "$blue" -o json
+check "up starts hosts that have the program" into third desk up "$blue" -o json
 took=$(($(now_ms) - begin))
 echo "      within $took ms"
-check "has started all" results "$work/third.json" started started started
+check "up reports each host as started again" results "$work/third.json" started started started
 
 # Another operator on another machine, with a separate runtime directory, at the same time.
 at_host 1 'exec 9>>~/state/blue/.changed-by; flock 9; echo ada@elsewhere since noon >~/state/blue/.changed-by; echo $$ >~/.holder; exec sleep 600' </dev/null &
 holder=$!
 is_held() { at_host 1 'grep -q ada ~/state/blue/.changed-by'; }
-check "while another machine changes the cluster" within 10 is_held
-check "up is refused" code_is 1 into held desk up "$blue"
-check "and names who is at work" grep -q 'ada@elsewhere since noon' "$work/held.json.err"
-check "a dry run is not" desk up "$blue" --dry-run
+check "the lock of another machine is held" within 10 is_held
+check "up exits with 1 under the lock" code_is 1 into held desk up "$blue"
+check "up names the holder of the lock" grep -q 'ada@elsewhere since noon' "$work/held.json.err"
+check "--dry-run needs no lock" desk up "$blue" --dry-run
 at_host 1 'kill $(cat ~/.holder)'
 wait $holder 2>/dev/null
-check "afterwards it is up's turn" within 10 desk up "$blue"
+check "up succeeds after the lock is released" within 10 desk up "$blue"
 
 # Settings of one node change.
 sed -i 's/num_cpus: 3/num_cpus: 1/' "$blue"
-check "a changed setting" into change desk up "$blue" -o json
-check "replaces that node alone" results "$work/change.json" unchanged unchanged replaced
-check "which has it" within 20 cpus_are 1 2 2
+check "up accepts a changed setting" into change desk up "$blue" -o json
+check "up replaces the changed node only" results "$work/change.json" unchanged unchanged replaced
+check "the changed node has the new setting" within 20 cpus_are 1 2 2
 
 # Another program: a release whose bytes differ.
 mkdir -p "$work/next/bin" "$work/next/lib"
 cp "$build/bin/mobula" "$work/next/bin/"
 cp "$build/lib/libmobula.so.0" "$work/next/lib/"
 printf '\0' >>"$work/next/bin/mobula"
-check "an upgrade" into upgrade on desk env HOME="$work/home" timeout 300 "$work/next/bin/mobula" up "$blue" -o json
-check "replaces all, the head and then one node after another" results "$work/upgrade.json" replaced replaced replaced
-check "and all are there" within 30 cpus_are 1 2 2
+check "up of the next release succeeds" into upgrade on desk env HOME="$work/home" timeout 300 "$work/next/bin/mobula" up "$blue" -o json
+check "up of the next release replaces each host" results "$work/upgrade.json" replaced replaced replaced
+check "all nodes join the new release" within 30 cpus_are 1 2 2
 programs() { at_host 2 'ls ~/.mobula/programs | wc -l'; }
-check "the next one clears the programs that nobody uses" desk up "$blue"
-check "two are left at most" bash -c "(( $(programs) <= 2 ))"
+check "the next up succeeds" desk up "$blue"
+check "the next up removes unused programs" bash -c "(( $(programs) <= 2 ))"
 
 # Failures, each on one machine.
 { inventory; printf 'workers: ["10.78.0.[2-4]"]\n'; } >"$work/one-absent.yaml"
-check "one host of four that is not there is an exit code of 3" code_is 3 into absent desk up "$work/one-absent.yaml" -o json
-check "and is named, while the others are up" bash -c "$(declare -f results); results $work/absent.json unchanged replaced replaced unreachable || results $work/absent.json unchanged unchanged replaced unreachable"
-check "with ssh's reason" grep -q '10.78.0.4' "$work/absent.json"
+check "up exits with 3 if a host is unreachable" code_is 3 into absent desk up "$work/one-absent.yaml" -o json
+check "up names the unreachable host and starts the others" bash -c "$(declare -f results); results $work/absent.json unchanged replaced replaced unreachable || results $work/absent.json unchanged unchanged replaced unreachable"
+check "the report has ssh's reason" grep -q '10.78.0.4' "$work/absent.json"
 sed 's/ssh_private_key: id/ssh_private_key: stranger/' "$blue" >"$work/stranger.yaml"
-check "a key that nobody knows is an exit code of 4" code_is 4 into stranger desk up "$work/stranger.yaml" -o json
-check "at every host" results "$work/stranger.json" refused refused refused
-check "with ssh's words" grep -q 'Permission denied (publickey' "$work/stranger.json"
-check "and where to look" grep -q 'ssh_private_key of the cluster file right' "$work/stranger.json"
+check "up exits with 4 if hosts reject the ssh key" code_is 4 into stranger desk up "$work/stranger.yaml" -o json
+check "up reports each host as refused" results "$work/stranger.json" refused refused refused
+check "the report has the error of ssh" grep -q 'Permission denied (publickey' "$work/stranger.json"
+check "the report names the setting to check" grep -q 'ssh_private_key of the cluster file right' "$work/stranger.json"
 : >"$work/unknown_hosts"
 sed 's/ssh_known_hosts: known_hosts/ssh_known_hosts: unknown_hosts/' "$blue" >"$work/unknown.yaml"
-check "a host key that nobody knows is refused" code_is 4 into unknown desk status "$work/unknown.yaml" -o json
-check "unless new hosts are accepted" bash -c "sed -i 's/^auth:/auth:\n  accept_new_hosts: true/' $work/unknown.yaml"
-check "which then are" into unknown2 desk status "$work/unknown.yaml" -o json
+check "status exits with 4 for an unknown host key" code_is 4 into unknown desk status "$work/unknown.yaml" -o json
+check "accept_new_hosts is set" bash -c "sed -i 's/^auth:/auth:\n  accept_new_hosts: true/' $work/unknown.yaml"
+check "status accepts unknown host keys then" into unknown2 desk status "$work/unknown.yaml" -o json
 sed 's/num_cpus: 2/num_cpus: many/' "$blue" >"$work/wrong.yaml"
-check "a wrong value is an exit code of 2" code_is 2 into wrong desk up "$work/wrong.yaml"
-check "with file, line and key" grep -q "wrong.yaml:9: defaults.num_cpus: 'many'" "$work/wrong.json.err"
+check "up exits with 2 for a wrong value" code_is 2 into wrong desk up "$work/wrong.yaml"
+check "the error names file, line, and key" grep -q "wrong.yaml:9: defaults.num_cpus: 'many'" "$work/wrong.json.err"
 sed -i 's/num_cpus: 2}/num_cpus: 2, flags: ["--no-such-flag"]}/' "$blue"
-check "what mobula start refuses is said for each host" code_is 1 into refused desk up "$blue" -o json
-check "in its words" grep -q 'no-such-flag' "$work/refused.json"
-check "and what runs is left alone" into alone desk status "$blue" -o json
-check "at every host" results "$work/alone.json" runs runs runs
-check "down at the end" desk down "$blue"
+check "up exits with 1 if mobula start rejects a flag" code_is 1 into refused desk up "$blue" -o json
+check "the report has the error of mobula start" grep -q 'no-such-flag' "$work/refused.json"
+check "status succeeds after the failed up" into alone desk status "$blue" -o json
+check "up reports each host as refused" results "$work/alone.json" runs runs runs
+check "down succeeds at the end" desk down "$blue"
 
 summary

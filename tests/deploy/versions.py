@@ -2,7 +2,7 @@
 """Tests different releases in one cluster: this one, one with only the previous protocol version, and one without a
 common version. Real processes, each node with a separate state directory.
 
-Usage: versions.py BUILD_FOLDER [TEST...]
+Usage: versions.py BUILD_DIRECTORY [TEST...]
 """
 
 import json
@@ -23,17 +23,17 @@ PATIENCE = 240  # seconds; the machine may be busy
 
 class Releases(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mobula-releases-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-releases-", dir="/tmp")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         self.nodes = []
 
     def tearDown(self):
         for node in reversed(self.nodes):
             self.run_as(MOBULA, "stop", "--grace", "1", node=node)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def state(self, node):
-        return os.path.join(self.folder, node)
+        return os.path.join(self.directory, node)
 
     def run_as(self, program, *words, node="a"):
         return subprocess.run([program, *words], env={**self.env, "MOBULA_STATE_DIR": self.state(node)}, text=True,
@@ -71,7 +71,7 @@ class Releases(unittest.TestCase):
         ended = self.run_as(program, "run", "--label-selector", "as=" + node, "--", "sh", "-c", "echo here; exit 3")
         self.assertEqual((ended.returncode, ended.stdout), (3, "here\n"), ended.stderr)
 
-    def test_nodes_and_tools_of_the_version_before_work_with_this_head(self):
+    def test_previous_version_works_with_this_head(self):
         self.head(MOBULA, "--num-cpus", "2")
         joined = self.join(OLDER, "b")
         self.assertEqual(joined.returncode, 0, joined.stderr)
@@ -81,22 +81,22 @@ class Releases(unittest.TestCase):
             self.job_on("b", tool)
             self.assertEqual(self.run_as(tool, "status").returncode, 0)
         # Files of a job are sent through the head, and the older node reads them there.
-        os.mkdir(os.path.join(self.folder, "work"))
-        with open(os.path.join(self.folder, "work", "word"), "w", encoding="utf-8") as file:
+        os.mkdir(os.path.join(self.directory, "work"))
+        with open(os.path.join(self.directory, "work", "word"), "w", encoding="utf-8") as file:
             file.write("carried")
-        ended = self.run_as(OLDER, "run", "--workdir", os.path.join(self.folder, "work"), "--label-selector", "as=b", "--",
+        ended = self.run_as(OLDER, "run", "--workdir", os.path.join(self.directory, "work"), "--label-selector", "as=b", "--",
                             "cat", "word")
         self.assertEqual((ended.returncode, ended.stdout), (0, "carried"), ended.stderr)
         doctor = self.run_as(MOBULA, "doctor")
         self.assertEqual(doctor.returncode, 0, doctor.stdout)
         self.assertIn("0.0.2 on ", doctor.stdout)
 
-    def test_a_cluster_goes_from_the_version_before_to_this_one_node_by_node(self):
+    def test_upgrades_cluster_node_by_node(self):
         self.head(OLDER, "--no-worker")
         for node in ("b", "c"):
             self.assertEqual(self.join(OLDER, node).returncode, 0)
         self.job_on("b", OLDER)
-        going = os.path.join(self.folder, "go")
+        going = os.path.join(self.directory, "go")
         ended = self.run_as(OLDER, "submit", "--no-wait", "--name", "long", "--label-selector", "as=c", "--", "sh", "-c",
                             "until test -e %s; do sleep 0.05; done; exit 4" % going)
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -118,22 +118,22 @@ class Releases(unittest.TestCase):
         open(going, "w", encoding="utf-8").close()
         self.assertEqual(self.run_as(MOBULA, "wait", "long").returncode, 4)
 
-    def test_up_brings_a_cluster_of_the_version_before_to_this_release(self):
+    def test_up_upgrades_cluster_of_previous_version(self):
         # Machines are home directories, and ssh is a script; all else is real.
-        programs = os.path.join(self.folder, "bin")
+        programs = os.path.join(self.directory, "bin")
         os.mkdir(programs)
         with open(os.path.join(programs, "ssh"), "w", encoding="utf-8") as file:
             file.write("""#!/bin/sh
 for word; do host=$script script=$word; done
 HOME=%s/$host; export HOME; mkdir -p "$HOME"; unset MOBULA_STATE_DIR
 exec sh -c "$script"
-""" % self.folder)
+""" % self.directory)
         os.chmod(os.path.join(programs, "ssh"), 0o700)
         self.env["PATH"] = programs + ":" + self.env["PATH"]
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        cluster = os.path.join(self.folder, "cluster.yaml")
+        cluster = os.path.join(self.directory, "cluster.yaml")
         with open(cluster, "w", encoding="utf-8") as file:
             file.write("cluster_name: blue\nstate_dir: state\ngrace_seconds: 5\ndefaults: {num_cpus: 1}\n"
                        "head: {host: 127.0.0.1, port: %d, bind: 127.0.0.1}\nworkers: [127.0.0.2]\n" % port)
@@ -162,7 +162,7 @@ exec sh -c "$script"
         finally:
             self.assertEqual(results(MOBULA, "down"), ["stopped", "stopped"])
 
-    def test_strangers_are_refused_with_both_versions_and_what_to_do(self):
+    def test_rejects_other_versions_with_both_and_remedy(self):
         self.head(MOBULA, "--num-cpus", "1")
         key = os.path.join(self.state("a"), "default", "default.key")
         for ended in (self.run_as(STRANGER, "status"), self.run_as(STRANGER, "run", "--", "true"), self.join(STRANGER, "b")):

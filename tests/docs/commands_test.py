@@ -110,7 +110,7 @@ def write_outputs(page, changes):
 
 
 def unknown_words(root, grammar, page):
-    """Faults of all command lines of a page: those of its blocks, and inline code that begins with `mobula`."""
+    """Faults of all command lines of a page, in its blocks and in inline code that begins with `mobula`."""
     lines = [(command.line, command.text) for block in blocks_of(root, page) for command in block.commands()]
     for number, line in enumerate(text_outside_blocks(root, page), 1):
         lines += [(number, code) for code in re.findall(r"(?<!`)`(mobula [a-z][^`]*)`(?!`)", line)]

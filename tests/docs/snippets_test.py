@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles the C++ blocks of all pages against the public headers, as one program with a namespace for each page, and runs those
-with the mark `body` on a local cluster. Without LIBRARIES nothing is run.
+"""Compiles the C++ blocks of all pages against the public headers, as one program with a namespace for each page. Runs the
+blocks with the mark `body` on a local cluster. Without LIBRARIES it runs none.
 
 usage: snippets_test.py ROOT LIBRARIES|- COMPILER [FLAG...]
 """

@@ -19,6 +19,7 @@ TEST_F(Errors, BlockedCalls_WarnWithReason) {
   Process driver = start_driver({"blocks_in_calls", "--mobula-num-cpus=2"});
   for (const char* text : {"wait has blocked for 3 s: 0 of 2 are ready; the first of the others: "
                            "task mobula::e2e::until_cancelled ",
+                           "get has blocked for 3 s: task mobula::e2e::until_cancelled ",
                            "get has blocked for 3 s: task mobula::e2e::(anonymous namespace)::"
                            "vector_until_cancelled ",
                            "take has blocked for 3 s: 1 outstanding; the first: task "
@@ -29,7 +30,12 @@ TEST_F(Errors, BlockedCalls_WarnWithReason) {
         << driver.err();
   }
   driver.say("end");
-  EXPECT_EQ(driver.wait().code, 0) << driver.err();
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  int warnings = 0;
+  for (auto at = ended.err.find("has blocked for"); at != std::string::npos; ++warnings)
+    at = ended.err.find("has blocked for", at + 1);
+  EXPECT_EQ(warnings, 4) << "one for each call: " << ended.err;
 }
 
 // No process reads the pipe to which the driver's stderr leads, as in `2>&1 | less`.
@@ -127,7 +133,7 @@ TEST_F(Errors, LogsOfTask_HaveItsLinesOnly) {
 }
 
 TEST_F(Errors, LabelsOutputWithTheTaskThatPrints) {
-  const Ended ended = drive({"labels_output", "--mobula-num-cpus=1"});
+  const Ended ended = drive({"labels_output", "--mobula-num-cpus=1", "--mobula-num-gpus=1"});
   std::istringstream lines(ended.err);
   int seen = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -142,7 +148,7 @@ TEST_F(Errors, LabelsOutputWithTheTaskThatPrints) {
         << line;
     EXPECT_EQ(label.find("speaks("), std::string::npos) << line;
   }
-  EXPECT_EQ(seen, 25) << ended.err;
+  EXPECT_EQ(seen, 30) << ended.err;
 }
 
 }  // namespace

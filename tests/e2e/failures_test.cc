@@ -74,6 +74,40 @@ TEST_F(Failures, AgentDied_DriverKeepsItsValues) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
+// The home of the results and their only copies are on the killed node.
+TEST_F(Failures, NodeOfResultsKilled_ReadersContinue) {
+  start_head({"--num-cpus", "2"});
+  start_node("b");
+  start_node("c");
+  Process driver = start_driver({"reads_results", node_id("c"), node_id("a"), node_id("b")});
+  for (int kill = 0; kill < 3; ++kill) {
+    ASSERT_TRUE(goes_on(driver)) << driver.out() << driver.err();
+    ASSERT_EQ(::kill(agent_pid("c"), SIGKILL), 0);
+    ASSERT_TRUE(goes_on(driver)) << driver.out() << driver.err();
+    start_node("c");
+  }
+  stop_steady(driver);
+}
+
+// Without the settings, the driver waits 150 s for its next agent, and the head 120 s for the
+// driver.
+TEST_F(Failures, ReattachTimeout_EndsDriver) {
+  start_head({"--no-worker", "--driver-absence", "1"});
+  start_node("a");
+  more_environment["MOBULA_REATTACH_S"] = "1";
+  Process driver = start_driver({"awaits_error"});
+  ASSERT_TRUE(eventually(Milliseconds(20'000), [&] { return !nothing_is_held(); }));
+  ASSERT_EQ(::kill(agent_pid("a"), SIGKILL), 0);
+  ASSERT_TRUE(driver.prints("error: ")) << driver.err();
+  EXPECT_NE(driver.err().find("is lost to this driver: no new agent within 1 s"), std::string::npos)
+      << driver.err();
+  (void)driver.wait();
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    const auto jobs = list("jobs");
+    return jobs && !jobs->empty() && (*jobs)[0].value("state", "") == "FAILED";
+  }));
+}
+
 TEST_F(Failures, NodeOfProducerKilled_StreamContinues) {
   start_head();
   start_node("b");

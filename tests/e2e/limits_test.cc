@@ -178,7 +178,7 @@ TEST_F(LimitsOfAGroup, ForkFails_RetriesLater) {
   EXPECT_EQ(number_after(ended.out, "answered: "), 24);
   EXPECT_EQ(alive_nodes(), 1u);
   EXPECT_EQ(mobula({"logs", "agent"}).out.find("Broken pipe"), std::string::npos)
-      << "of the nursery";
+      << "a log line of the fork server";
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_F(NeutralCalls, OtherTypes_ErrorNamesMember) {
   has(way + "0.5 is no whole number from ");
   has(way + "18446744073709551615 is no whole number from ");
   has("argument 1 of same_small(int8) -> int8" + way + "128 is no whole number from -128 to 127");
-  has("argument 1 of same_double(float64) -> float64" + way + "\"nan\" is no number");
+  has("argument 1 of same_double(float64) -> float64" + way + "\"nan\" is not a number");
   has("argument 1 of same_text(string) -> string" + way + "\"1 bytes\" is no text");
   has(way + "null is no whole number");  // NaN
   has("argument 1 of same_bytes(sequence) -> sequence" + way + "\"text\" is no array");

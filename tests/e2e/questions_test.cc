@@ -98,7 +98,7 @@ TEST_F(Questions, QueriesOwnersOfTasks) {
   EXPECT_TRUE(has(silent.err, "the driver")) << silent.err;
   const Ended partial = mobula({"list", "tasks"});
   EXPECT_EQ(partial.code, 0) << partial.err;
-  EXPECT_TRUE(has(partial.out, "has not answered")) << partial.out;
+  EXPECT_TRUE(has(partial.out, "has not replied")) << partial.out;
   ASSERT_EQ(::kill(driver.pid(), SIGCONT), 0);
 
   std::ofstream(pipe) << "go\n";

@@ -63,11 +63,11 @@ class SimulatedGpuBytes : public ClusterTest {
   std::map<std::string, std::string> more_machine;
   void start_with(const Words& more, const std::string& machine = {}) {
     std::filesystem::create_directory(directory() + "/gpus");
-    more_environment = {
-        {"MOBULA_SIMULATED_GPU",
-         "folder=" + directory() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
-        {"MOBULA_CUDA_LIBRARY", SIMULATED_CUDA},
-        {"MOBULA_NVML_LIBRARY", SIMULATED_NVML}};
+    more_environment = {{"MOBULA_SIMULATED_GPU",
+                         "directory=" + directory() +
+                             "/gpus count=1 memory=1073741824 context=104857600 " + machine},
+                        {"MOBULA_CUDA_LIBRARY", SIMULATED_CUDA},
+                        {"MOBULA_NVML_LIBRARY", SIMULATED_NVML}};
     more_environment.insert(more_machine.begin(), more_machine.end());
     Words flags{"--num-cpus", "4", "--gpu-context-memory", "100MiB", "--gpu-watch-period", "100"};
     flags.insert(flags.end(), more.begin(), more.end());

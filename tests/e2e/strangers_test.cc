@@ -140,7 +140,7 @@ TEST_F(RejectsForeignPeers, LongHandshake_ExecutorReportsClose) {
   }
   ASSERT_FALSE(open.empty()) << "executors listen";
   EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
-    return driver.err().find("a frame above 32768 bytes came before a key was proven") !=
+    return driver.err().find("a frame above 32768 bytes arrived before a key was proven") !=
            std::string::npos;
   })) << driver.err();
   driver.say("go");

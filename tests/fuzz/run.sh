@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Fuzzes every target for SECONDS, from the files in inputs/ and from earlier findings.
-# Usage: tests/fuzz/run.sh BUILD_FOLDER SECONDS
-# An input that breaks a target is left in BUILD_FOLDER/fuzz. After the fix it belongs in inputs/.
+# Usage: tests/fuzz/run.sh BUILD_DIRECTORY SECONDS
+# An input that breaks a target is left in BUILD_DIRECTORY/fuzz. After the fix it belongs in inputs/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$(cd "${1:?usage: run.sh BUILD_FOLDER SECONDS}" && pwd)
-seconds=${2:?usage: run.sh BUILD_FOLDER SECONDS}
+build=$(cd "${1:?usage: run.sh BUILD_DIRECTORY SECONDS}" && pwd)
+seconds=${2:?usage: run.sh BUILD_DIRECTORY SECONDS}
 failed=0
 for inputs in "$here"/inputs/*/; do
   target=$(basename "$inputs")

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "head/head_keys.h"
-#include "head/main.h"
+#include "head/head_main.h"
 #include "head/scratch_directory.h"
 #include "protocol/codec/messages.h"
 

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class PackageShelfTest : public testing::Test {
+class PackageCacheTest : public testing::Test {
  protected:
   static std::string name_of(const std::string& bytes) {
     RunningHash hash;
@@ -57,7 +57,7 @@ class PackageShelfTest : public testing::Test {
   std::set<std::string> needed;
 };
 
-TEST_F(PackageShelfTest, AssemblesChunksAndKeepsFileOverRestart) {
+TEST_F(PackageCacheTest, AssemblesChunksAndKeepsFileOverRestart) {
   const std::string bytes = "0123456789";
   const auto name = name_of(bytes);
   {
@@ -77,7 +77,7 @@ TEST_F(PackageShelfTest, AssemblesChunksAndKeepsFileOverRestart) {
   EXPECT_EQ(text(get(second, name, 1'000)), "");
 }
 
-TEST_F(PackageShelfTest, HeadKilled_PartialUploadIsForgotten) {
+TEST_F(PackageCacheTest, HeadKilled_PartialUploadIsForgotten) {
   const auto name = name_of("0123456789");
   {
     auto first = cache();
@@ -88,7 +88,7 @@ TEST_F(PackageShelfTest, HeadKilled_PartialUploadIsForgotten) {
   EXPECT_EQ(have(put_all(second, "0123456789")), 10u);
 }
 
-TEST_F(PackageShelfTest, RejectsBytesThatDoNotMatchName) {
+TEST_F(PackageCacheTest, RejectsBytesThatDoNotMatchName) {
   auto all = cache();
   const auto name = name_of("good");
   EXPECT_EQ(put(all, name, 4, 0, "evil").code, ErrorCode::corrupt);
@@ -107,7 +107,7 @@ TEST_F(PackageShelfTest, RejectsBytesThatDoNotMatchName) {
   EXPECT_FALSE(get(all, "../files/" + name).ok);
 }
 
-TEST_F(PackageShelfTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
+TEST_F(PackageCacheTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
   PackageLimits limits;
   limits.bytes = 30;
   auto all = cache(limits);
@@ -135,7 +135,7 @@ TEST_F(PackageShelfTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
   EXPECT_THAT(refused.text, HasSubstr("not ended"));
 }
 
-TEST_F(PackageShelfTest, LimitsUploadsAndReplacesStalled) {
+TEST_F(PackageCacheTest, LimitsUploadsAndReplacesStalled) {
   PackageLimits limits;
   limits.arriving = 2;
   limits.chunk_timeout = Duration(0);

@@ -4,11 +4,11 @@
 # than root. Only the driver's node has the driver's program. A passing test does not depend on
 # files of a shared machine.
 #
-# Usage: tests/isolated/nodes.sh BUILD_FOLDER        exit 77: cannot run here; prints the reason
+# Usage: tests/isolated/nodes.sh BUILD_DIRECTORY        exit 77: cannot run here; prints the reason
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$(cd "${1:?usage: nodes.sh BUILD_FOLDER}" && pwd)
+build=$(cd "${1:?usage: nodes.sh BUILD_DIRECTORY}" && pwd)
 user=4242
 port=46379
 head_address=10.77.0.1:$port
@@ -168,25 +168,25 @@ done
 check "beta joins by address and key" at beta mobula start --address $head_address --key /tmp/home/cluster.key --num-cpus 2
 check "gamma joins" at gamma mobula start --address $head_address --key /tmp/home/cluster.key --num-cpus 2 --num-gpus 2 --accelerator-type V100
 check "three nodes are alive" within 10 nodes_are ALIVE 3
-check "without a key nobody is told anything" ends_with 4 at stranger timeout 30 mobula status --address $head_address
+check "status without a key exits with 4" ends_with 4 at stranger timeout 30 mobula status --address $head_address
 
 for each in hello matrix_products refs_and_errors actors nested gpu_ids fractions; do
   check "example_$each from a machine without an agent" program example_$each
 done
 
 inside switch ip link set port-beta down
-check "a node that is cut off is found dead" within 25 nodes_are ALIVE 2
-check "a program runs on what is left" program example_hello
+check "a node without network is reported as dead" within 25 nodes_are ALIVE 2
+check "a program runs on the remaining nodes" program example_hello
 inside switch ip link set port-beta up
-check "it comes back as a new incarnation" within 40 nodes_are ALIVE 3
-check "and works" program example_matrix_products
+check "the node rejoins as a new incarnation" within 40 nodes_are ALIVE 3
+check "a program runs on the node again" program example_matrix_products
 
 agent=$(processes_of gamma | awk '/mobula/ {print $1}' | while read -r pid; do
   [[ $(inside gamma cat "/proc/$pid/comm") != mobula-agent ]] || echo "$pid"
 done)
 inside gamma kill -KILL $agent
 check "a killed agent leaves no process behind" within 15 nothing_runs_at gamma
-check "its node is found dead" within 15 nodes_are ALIVE 2
+check "the node of the killed agent is reported as dead" within 15 nodes_are ALIVE 2
 check "a program runs on the other two" program example_hello
 
 for name in beta alpha; do check "stop at $name" at $name mobula stop; done

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$(cd "${1:?usage: run.sh BUILD_FOLDER}" && pwd)
+build=$(cd "${1:?usage: run.sh BUILD_DIRECTORY}" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LD_LIBRARY_PATH

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the web page of the head in a browser, against a cluster of two agents with simulated GPUs.
 
-Usage: page_test.py MOBULA DRIVER FAKE_NVML SCREENSHOT_FOLDER [TEST...]
+Usage: page_test.py MOBULA DRIVER FAKE_NVML SCREENSHOT_DIRECTORY [TEST...]
 Saves a screenshot of each view. Exits with 77 if there is no browser.
 """
 
@@ -95,17 +95,17 @@ def open_browser():
 class Cluster:
     """The cluster of all tests, and its driver."""
 
-    def __init__(self, folder):
-        gpus = os.path.join(folder, "nvml")
+    def __init__(self, directory):
+        gpus = os.path.join(directory, "nvml")
         with open(gpus, "w", encoding="utf-8") as file:
             file.write("driver|550.54\n")
             for i in range(4):
                 file.write(f"gpu|NVIDIA H100 80GB HBM3|GPU-{i}abc|85899345920|00000000:{i + 1}A:00.0|0\n")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        self.env.update(MOBULA_STATE_DIR=os.path.join(folder, "state"), LC_ALL="C.UTF-8",
+        self.env.update(MOBULA_STATE_DIR=os.path.join(directory, "state"), LC_ALL="C.UTF-8",
                         MOBULA_NVML_LIBRARY=FAKE_NVML, FAKE_NVML_FILE=gpus,
-                        MOBULA_TUNE_STORAGE=os.path.join(folder, "tune"))
-        self.other = dict(self.env, MOBULA_STATE_DIR=os.path.join(folder, "other"))
+                        MOBULA_TUNE_STORAGE=os.path.join(directory, "tune"))
+        self.other = dict(self.env, MOBULA_STATE_DIR=os.path.join(directory, "other"))
 
     def start(self):
         unittest.addModuleCleanup(self.mobula, "stop", "--grace", "0")
@@ -145,16 +145,16 @@ class Cluster:
 def setUpModule():
     global browser, cluster
     os.makedirs(PICTURES, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="mobula-page-test-", dir="/tmp")
-    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
-    cluster = Cluster(folder)
+    directory = tempfile.mkdtemp(prefix="mobula-page-test-", dir="/tmp")
+    unittest.addModuleCleanup(shutil.rmtree, directory, ignore_errors=True)
+    cluster = Cluster(directory)
     cluster.start()
     browser = open_browser()
     unittest.addModuleCleanup(browser.quit)
 
 
 class InABrowser(unittest.TestCase):
-    """Each test has a tab of its own, and thus no token."""
+    """Each test has its own tab, and thus no token."""
 
     def setUp(self):
         self.browser = browser

@@ -82,7 +82,7 @@ TEST_F(ClusterFiles, NotAKeyFile_NoPermissionAdvice) {
     EXPECT_NE(back.error().text.find(path), std::string::npos);
   }
   EXPECT_NE(load_key_file(directory_).error().text.find("is a directory"), std::string::npos);
-  EXPECT_NE(load_key_file(at("passwd")).error().text.find("is no key file of Mobula"),
+  EXPECT_NE(load_key_file(at("passwd")).error().text.find("is not a key file of Mobula"),
             std::string::npos);
 }
 

@@ -20,9 +20,9 @@ TEST(Blockers, NoBlocker_WhenFitsOrInfeasible) {
   bench.add_node(1, node_with(4, 2));
   bench.want(1, 1, gpus(1), 1);
   bench.plan();
-  EXPECT_FALSE(explain(bench, gpus(1)).obstacle);
-  EXPECT_FALSE(explain(bench, gpus(3)).obstacle) << "no node has three";
-  EXPECT_TRUE(explain(bench, gpus(2)).obstacle);
+  EXPECT_FALSE(explain(bench, gpus(1)).blockers);
+  EXPECT_FALSE(explain(bench, gpus(3)).blockers) << "no node has three";
+  EXPECT_TRUE(explain(bench, gpus(2)).blockers);
 }
 
 TEST(Blockers, NamesFewestSlotsThatMustReturn) {
@@ -32,11 +32,11 @@ TEST(Blockers, NamesFewestSlotsThatMustReturn) {
   bench.want(1, 2, gpus(1), 1);
   bench.want(1, 3, cpus(2), 1);
   bench.plan();
-  const auto obstacle = explain(bench, gpus(1)).obstacle;
-  ASSERT_TRUE(obstacle);
-  EXPECT_EQ(obstacle->node, Bench::node(1));
-  ASSERT_EQ(obstacle->slots.size(), 1u) << "one slot frees a whole device";
-  EXPECT_EQ(bench.scheduler.find_slot(obstacle->slots[0])->lessee, ProcessId::of(2));
+  const auto blockers = explain(bench, gpus(1)).blockers;
+  ASSERT_TRUE(blockers);
+  EXPECT_EQ(blockers->node, Bench::node(1));
+  ASSERT_EQ(blockers->slots.size(), 1u) << "one slot frees a whole device";
+  EXPECT_EQ(bench.scheduler.find_slot(blockers->slots[0])->lessee, ProcessId::of(2));
 }
 
 TEST(Blockers, PicksNodeWithLeastToReturn) {
@@ -47,10 +47,10 @@ TEST(Blockers, PicksNodeWithLeastToReturn) {
   bench.plan();
   bench.want(1, 2, gpus(0.6), 1);
   bench.plan();
-  const auto obstacle = explain(bench, gpus(1)).obstacle;
-  ASSERT_TRUE(obstacle);
-  ASSERT_EQ(obstacle->slots.size(), 1u);
-  EXPECT_EQ(bench.scheduler.find_slot(obstacle->slots[0])->lessee, ProcessId::of(2));
+  const auto blockers = explain(bench, gpus(1)).blockers;
+  ASSERT_TRUE(blockers);
+  ASSERT_EQ(blockers->slots.size(), 1u);
+  EXPECT_EQ(bench.scheduler.find_slot(blockers->slots[0])->lessee, ProcessId::of(2));
 }
 
 TEST(Blockers, PrefersRecalledSlotsAndTasksToActors) {
@@ -62,10 +62,10 @@ TEST(Blockers, PrefersRecalledSlotsAndTasksToActors) {
   bench.plan();
   bench.want(1, 1, gpus(0.5), 2);
   bench.plan();
-  const auto obstacle = explain(bench, gpus(1)).obstacle;
-  ASSERT_TRUE(obstacle);
-  ASSERT_EQ(obstacle->slots.size(), 2u) << "two tasks end sooner than one actor";
-  EXPECT_TRUE(bench.scheduler.find_slot(obstacle->slots[0])->actor.empty());
+  const auto blockers = explain(bench, gpus(1)).blockers;
+  ASSERT_TRUE(blockers);
+  ASSERT_EQ(blockers->slots.size(), 2u) << "two tasks end sooner than one actor";
+  EXPECT_TRUE(bench.scheduler.find_slot(blockers->slots[0])->actor.empty());
 }
 
 TEST(Blockers, InBundle_NamesSlotsInIt) {
@@ -84,12 +84,12 @@ TEST(Blockers, InBundle_NamesSlotsInIt) {
   inside.placement.bundle_index = 1;
   bench.want(1, 1, inside, 1);
   ASSERT_EQ(bench.plan().grants.size(), 1u);
-  const auto obstacle = explain(bench, inside).obstacle;
-  ASSERT_TRUE(obstacle);
-  EXPECT_EQ(obstacle->bundle, 1);
-  EXPECT_THAT(obstacle->slots, ElementsAre(bench.granted.back().id));
+  const auto blockers = explain(bench, inside).blockers;
+  ASSERT_TRUE(blockers);
+  EXPECT_EQ(blockers->bundle, 1);
+  EXPECT_THAT(blockers->slots, ElementsAre(bench.granted.back().id));
   inside.placement.bundle_index = 0;
-  EXPECT_FALSE(explain(bench, inside).obstacle);
+  EXPECT_FALSE(explain(bench, inside).blockers);
 }
 
 GroupSpec spec_of(std::vector<Request> bundles, GroupStrategy strategy) {
@@ -109,18 +109,18 @@ TEST(Blockers, GroupBlockers_BlockAllItsBundles) {
       bench.scheduler.explain(spec_of({gpus(1), gpus(1)}, GroupStrategy::strict_pack));
   EXPECT_TRUE(together.feasible);
   EXPECT_FALSE(together.fits_now);
-  ASSERT_TRUE(together.obstacle);
-  ASSERT_EQ(together.obstacle_nodes.size(), 1u);
-  for (const auto slot : *together.obstacle) {
-    EXPECT_EQ(bench.scheduler.find_slot(slot)->node, *together.obstacle_nodes.begin());
+  ASSERT_TRUE(together.blockers);
+  ASSERT_EQ(together.blocker_nodes.size(), 1u);
+  for (const auto slot : *together.blockers) {
+    EXPECT_EQ(bench.scheduler.find_slot(slot)->node, *together.blocker_nodes.begin());
   }
   const auto one = bench.scheduler.explain(spec_of({gpus(1)}, GroupStrategy::pack));
   EXPECT_TRUE(one.fits_now);
-  EXPECT_FALSE(one.obstacle);
+  EXPECT_FALSE(one.blockers);
   const auto never =
       bench.scheduler.explain(spec_of({gpus(2), gpus(1)}, GroupStrategy::strict_pack));
   EXPECT_FALSE(never.feasible);
-  EXPECT_FALSE(never.obstacle);
+  EXPECT_FALSE(never.blockers);
 }
 
 TEST(Blockers, GroupBlockers_PreferTasksToGroups) {
@@ -135,13 +135,13 @@ TEST(Blockers, GroupBlockers_PreferTasksToGroups) {
   bench.want(1, 1, gpus(1), 1);
   bench.plan();
   const auto one = bench.scheduler.explain(spec_of({gpus(1)}, GroupStrategy::pack));
-  ASSERT_TRUE(one.obstacle);
-  ASSERT_EQ(one.obstacle->size(), 1u);
-  EXPECT_TRUE(bench.scheduler.find_slot(one.obstacle->front())->bundle_of.empty());
+  ASSERT_TRUE(one.blockers);
+  ASSERT_EQ(one.blockers->size(), 1u);
+  EXPECT_TRUE(bench.scheduler.find_slot(one.blockers->front())->bundle_of.empty());
   const auto both =
       bench.scheduler.explain(spec_of({gpus(1), gpus(1)}, GroupStrategy::strict_spread));
-  ASSERT_TRUE(both.obstacle);
-  EXPECT_EQ(both.obstacle->size(), 2u);
+  ASSERT_TRUE(both.blockers);
+  EXPECT_EQ(both.blockers->size(), 2u);
 }
 
 TEST(Blockers, GroupBlockers_RespectReservations) {

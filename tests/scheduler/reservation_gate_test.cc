@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class WithholdingTest : public testing::Test {
+class ReservationGateTest : public testing::Test {
  protected:
   // Checks each 100 ms; returns the time until it opens, or nothing within an hour.
   std::optional<Duration> opens_within_an_hour(bool blocked = false) {
@@ -22,13 +22,13 @@ class WithholdingTest : public testing::Test {
   ReservationGate withheld_;
 };
 
-TEST_F(WithholdingTest, OpensAfterIdleTimeAndSoonerForTask) {
+TEST_F(ReservationGateTest, OpensAfterIdleTimeAndSoonerForTask) {
   EXPECT_EQ(opens_within_an_hour(), 10s);
   withheld_ = {};
   EXPECT_EQ(opens_within_an_hour(true), 2s);
 }
 
-TEST_F(WithholdingTest, StaysOpenUntilGrantAndBrieflyAfter) {
+TEST_F(ReservationGateTest, StaysOpenUntilGrantAndBrieflyAfter) {
   opens_within_an_hour();
   now_ = now_ + 1min;
   withheld_.check(now_, false, settings_);
@@ -41,14 +41,14 @@ TEST_F(WithholdingTest, StaysOpenUntilGrantAndBrieflyAfter) {
   EXPECT_FALSE(withheld_.is_open());
 }
 
-TEST_F(WithholdingTest, ClosesAtOnceWhenSlotReturns) {
+TEST_F(ReservationGateTest, ClosesAtOnceWhenSlotReturns) {
   opens_within_an_hour();
   withheld_.came_back(Time());
   EXPECT_FALSE(withheld_.is_open());
   EXPECT_EQ(opens_within_an_hour(), 10s);
 }
 
-TEST_F(WithholdingTest, DoublesIntervalUpToLimit) {
+TEST_F(ReservationGateTest, DoublesIntervalUpToLimit) {
   for (const Duration expected : {10s, 20s, 40s, 80s, 160s, 320s, 600s, 600s}) {
     EXPECT_EQ(opens_within_an_hour(), expected);
     withheld_.passed(now_);
@@ -57,7 +57,7 @@ TEST_F(WithholdingTest, DoublesIntervalUpToLimit) {
   }
 }
 
-TEST_F(WithholdingTest, ReturnedSlot_DefersOpening) {
+TEST_F(ReservationGateTest, ReturnedSlot_DefersOpening) {
   for (int i = 0; i < 30; ++i) {
     now_ = now_ + 9s;
     withheld_.came_back(Time());
@@ -67,7 +67,7 @@ TEST_F(WithholdingTest, ReturnedSlot_DefersOpening) {
 }
 
 // Otherwise the work that is admitted each time would still be present the next time.
-TEST_F(WithholdingTest, StaysClosedLongerThanGrantedTime) {
+TEST_F(ReservationGateTest, StaysClosedLongerThanGrantedTime) {
   opens_within_an_hour();
   const Time granted = now_;
   now_ = now_ + 60s;
@@ -75,7 +75,7 @@ TEST_F(WithholdingTest, StaysClosedLongerThanGrantedTime) {
   EXPECT_EQ(opens_within_an_hour(), 120s);
 }
 
-TEST_F(WithholdingTest, IgnoresTimeOfEarlierGrants) {
+TEST_F(ReservationGateTest, IgnoresTimeOfEarlierGrants) {
   withheld_.check(now_, false, settings_);
   now_ = now_ + 5s;
   withheld_.came_back(now_ - 1h);

@@ -47,7 +47,7 @@ class SimulatedMachine {
   const std::string& directory() const { return directory_; }
   // Value of MOBULA_SIMULATED_GPU with the additional settings `more`.
   std::string environment(const std::string& more = {}) const {
-    return "folder=" + directory_ + " " + words_ + " " + more;
+    return "directory=" + directory_ + " " + words_ + " " + more;
   }
   // Makes the calling process a process of this machine.
   void enter(const std::string& more = {}) const {

@@ -28,7 +28,7 @@ std::pair<std::pair<std::string, int>, int> numbered(const std::string& text) {
 
 void set(Settings& made, const std::string& key, const std::string& value) {
   const auto number = std::strtoull(value.c_str(), nullptr, 10);
-  if (key == "folder")
+  if (key == "directory")
     made.directory = value;
   else if (key == "count")
     made.count = static_cast<int>(number);
@@ -86,7 +86,7 @@ Settings read() {
       misuse(("MOBULA_SIMULATED_GPU is key=value; given: " + word).c_str());
     set(made, word.substr(0, at), word.substr(at + 1));
   }
-  if (made.directory.empty()) misuse("MOBULA_SIMULATED_GPU needs the key `folder`");
+  if (made.directory.empty()) misuse("MOBULA_SIMULATED_GPU needs the key `directory`");
   return made;
 }
 

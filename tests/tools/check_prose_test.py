@@ -77,6 +77,18 @@ class CheckProse(unittest.TestCase):
         self.expect("docs/page.md", "| a | lies in a file |\n", "lies")
         self.expect("dev", "#!/bin/sh\n# nobody reads this\n", "nobody")
 
+    def test_python_sources(self):
+        self.expect("a/tool.py", 'print("nobody reads this text")\n', "nobody")
+        self.expect("a/tool.py", '"""What is stored here is unclear."""\n', "headless-subject")
+        self.expect("a/tool.py", "class Tool:\n    def test_a_tool(self):\n        pass\n", "test-lead")
+        self.expect("a/tool.py", "folder = 1\n", "name-word")
+        self.expect_clean("a/tool.py", 'PATTERN = r"nobody reads this text"\n')
+
+    def test_texts_of_shell_and_cmake(self):
+        self.expect("a/tool.sh", 'echo "nobody reads $this text"\n', "nobody")
+        self.write("a/tool.sh", "")
+        self.expect("a/CMakeLists.txt", 'message(STATUS "nobody reads ${this} text")\n', "nobody")
+
     def test_exemptions(self):
         self.expect_clean("docs/page.md", "`what is told`\n\n```\nwhat is told\n```\n<!-- prose: off -->\nis told\n")
         self.expect_clean("a/block.cc", '#include "what is told here.h"\n// The name `is told` is code.\nauto x = "is told";\n')

@@ -45,10 +45,10 @@ RECORDED["turns"][0]["figures"]["single_client_tasks_sync"]["floor"] = {
 
 
 def written(results):
-    with tempfile.TemporaryDirectory() as folder:
-        report.write(results, Path(folder))
-        return ((Path(folder) / "performance.md").read_text(encoding="utf-8"),
-                (Path(folder) / "performance.svg").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as directory:
+        report.write(results, Path(directory))
+        return ((Path(directory) / "performance.md").read_text(encoding="utf-8"),
+                (Path(directory) / "performance.svg").read_text(encoding="utf-8"))
 
 
 def row(page, title):
@@ -56,27 +56,27 @@ def row(page, title):
 
 
 class Page(unittest.TestCase):
-    def test_a_ratio_is_to_the_better_of_rays_two_in_the_same_round(self):
+    def test_compares_with_the_better_of_rays_two_figures(self):
         page, _ = written(RECORDED)
         cells = row(page, "tasks, one at a time")
         self.assertIn("| 25,000 (20,000–30,000) | 600 (500–700) | 900 (800–1,000) | – |", cells)
         self.assertIn("| 27.5 (25.0–30.0) | 20 | met |", cells)
         self.assertIn("| 0.280 µs |", cells)
 
-    def test_a_missed_bar_is_written_as_missed(self):
+    def test_states_missed_target_as_missed(self):
         page, _ = written(RECORDED)
         self.assertIn("| 7.25 (4.50–10.0) | 10 | **missed**, met in 1 of 2 rounds |",
                       row(page, "actor calls, one at a time (`1_1_"))
         self.assertIn("| 0.900 | ≥ 1 | **missed** |",
                       row(page, "actor calls, one at a time, over gRPC"))
 
-    def test_what_was_not_measured_is_said_so(self):
+    def test_states_unmeasured_rows(self):
         page, _ = written(RECORDED)
         self.assertIn("not measured", row(page, "start of a local cluster to the first result, ms"))
         self.assertIn("Dask was left out: it is not installed.", page)
         self.assertIn("Ray, C++ failed: late.", page)
 
-    def test_load_and_shortened_runs_are_said_so(self):
+    def test_states_load_and_shortened_runs(self):
         quiet, _ = written(RECORDED)
         self.assertNotIn("other work ran", quiet)
         self.assertNotIn("Shortened runs", quiet)
@@ -99,11 +99,11 @@ class Page(unittest.TestCase):
         self.assertIn("| 100 | ≤ 300 | met |",
                       row(page, "start of a local cluster to the first result, ms"))
 
-    def test_nothing_of_the_template_is_left_over(self):
+    def test_leaves_no_placeholder_of_the_template(self):
         page, _ = written(RECORDED)
         self.assertNotRegex(page, r"\{\{|\}\}|<!--")
 
-    def test_the_published_page_is_written_from_the_published_results(self):
+    def test_published_page_has_published_results(self):
         results = json.loads((COMPARE / "results.json").read_text(encoding="utf-8"))
         page, picture = written(results)
         self.assertEqual((ROOT / "docs/performance.md").read_text(encoding="utf-8"), page)
@@ -113,7 +113,7 @@ class Page(unittest.TestCase):
 
 
 class Picture(unittest.TestCase):
-    def test_has_a_line_and_a_dot_for_each_row_with_a_ratio_inside_its_frame(self):
+    def test_draws_each_ratio_inside_the_frame(self):
         _, picture = written(RECORDED)
         root = xml.etree.ElementTree.fromstring(picture)
         width, height = map(float, root.get("viewBox").split()[2:])

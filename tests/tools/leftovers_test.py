@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests tests/leftovers.py: what a command leaves behind is found and named."""
+"""Tests tests/leftovers.py, which finds and names the processes and files that a command leaves."""
 
 import os
 import signal
@@ -23,11 +23,11 @@ class Leftovers(unittest.TestCase):
     def test_process_and_its_socket_are_named(self):
         name = "mobula-left-" + os.urandom(6).hex()
         program = f"import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('\\0{name}'); s.listen(); print(flush=True); time.sleep(600)"
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "listen.py")
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "listen.py")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(program.replace("\0", "\\0"))
-            ended = self.run_check(f"setsid {sys.executable} {path} > {folder}/out 2>&1 & echo $! ; until [ -s {folder}/out ]; do :; done")
+            ended = self.run_check(f"setsid {sys.executable} {path} > {directory}/out 2>&1 & echo $! ; until [ -s {directory}/out ]; do :; done")
         pid = int(ended.stdout.splitlines()[0])
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(ended.returncode, 1)

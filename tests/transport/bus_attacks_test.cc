@@ -105,7 +105,7 @@ TEST_F(BusAttacks, ClosesLongHandshake) {
   ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 1; }));
   ASSERT_TRUE(until([&] { return is_closed(attacker); }));
   ASSERT_EQ(server_.closed.size(), 1u);
-  EXPECT_TRUE(closed_with(server_, "a frame above 32768 bytes came before a key was proven"));
+  EXPECT_TRUE(closed_with(server_, "a frame above 32768 bytes arrived before a key was proven"));
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("still here")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 2; }));
 }
@@ -135,8 +135,8 @@ TEST_F(BusAttacks, FrameAboveLimit_ReportNamesAddress) {
   send(std::string("\6\0\0\0\0\0\1\0\0", 9));  // announces 65,536 bytes
   ASSERT_TRUE(until([&] { return !server_.closed.empty(); }));
   EXPECT_EQ(server_.closed[0],
-            "127.0.0.1: an invalid handshake or a frame above 32768 bytes came before a key was "
-            "proven; 73 bytes were received");
+            "127.0.0.1: an invalid handshake or a frame above 32768 bytes arrived before a key "
+            "was proven; 73 bytes were received");
   EXPECT_EQ(server_.bus->counters().closed, 1u);
 }
 
@@ -343,7 +343,7 @@ TEST_F(BusAttacksUnproven, AcceptsManyBytesOfTrustedPeersOnly) {
       ASSERT_TRUE(until([&] { return server_.messages.size() == 101; }));
     } else {
       ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 1; }));
-      EXPECT_TRUE(closed_with(server_, "90005 bytes came before a key was proven"));
+      EXPECT_TRUE(closed_with(server_, "90005 bytes arrived before a key was proven"));
       EXPECT_EQ(server_.messages.size(), 3u);
     }
   }

@@ -94,7 +94,7 @@ TEST_F(BusTest, SlowHandshakes_Hold64KibEach) {
 
 bool closed_for_handshake(const BusEnd& server) {
   return std::ranges::any_of(server.closed, [](const std::string& each) {
-    return each.find("bytes of a handshake came before a key was proven; the limit is 2048") !=
+    return each.find("bytes of a handshake arrived before a key was proven; the limit is 2048") !=
            std::string::npos;
   });
 }

@@ -72,8 +72,8 @@ struct RingModel {
   std::size_t index_at_from = 0, index_at_to = 0;
 };
 
-// `naps`: first a timed wait, then `by_word` if no record arrived.
-enum class Lead { by_word, by_event, naps };
+// `coalesces`: first a timed wait, then `by_word` if no record arrived.
+enum class Lead { by_word, by_event, coalesces };
 
 // The parts of a history, except its threads.
 class World {
@@ -170,7 +170,7 @@ class Sender {
       }
     }
     if (writer_.broken()) wrong("the writer takes the ring for broken");
-    if (napping_) ring_.to->wake_up();  // the sender waits for the result
+    if (coalescing_) ring_.to->wake_up();  // the sender waits for the result
   }
 
  private:
@@ -179,7 +179,7 @@ class Sender {
     if (world_.takes_park_for_timed_sleep) {
       mark_rung(ring_.to->page, ring_.index_at_to);
     } else if (world_.rings_softly && sent_ == record_.size()) {
-      napping_ = ring_.to->ring_deferred(ring_.index_at_to) || napping_;
+      coalescing_ = ring_.to->ring_deferred(ring_.index_at_to) || coalescing_;
     } else {
       ring_.to->ring(ring_.index_at_to);
     }
@@ -204,7 +204,7 @@ class Sender {
   const Lengths lengths_;
   std::vector<std::byte> record_;
   std::size_t sent_ = 0;
-  bool napping_ = false;
+  bool coalescing_ = false;
 };
 
 // As ProcessEngine::lead and lead_by_loop, until all expected records arrived.
@@ -241,12 +241,12 @@ class Taker {
 
   bool sleeps() {
     Side& own = world_.reads;
-    if (lead_ == Lead::naps && !std::exchange(has_napped_, true)) {
-      announce_sleep(own.page, DoorbellSleep::nap);
+    if (lead_ == Lead::coalesces && !std::exchange(has_coalesced_, true)) {
+      announce_sleep(own.page, DoorbellSleep::coalesced);
       return true;  // a timed wait may end at any time
     }
     if (lead_ != Lead::by_event) {
-      has_napped_ = false;
+      has_coalesced_ = false;
       announce_sleep(own.page, DoorbellSleep::on_word);
       if (world_.checks_again && own.rung()) return true;
       return perform({Act::wait_word, own.page.sleep.location,
@@ -280,7 +280,7 @@ class Taker {
   std::vector<Reader> readers_;
   std::vector<std::size_t> came_;
   bool notified_ = false;  // by its own process
-  bool has_napped_ = false;
+  bool has_coalesced_ = false;
 };
 
 // The tested histories.
@@ -299,7 +299,7 @@ Outcome all_of(const Case& each, const std::optional<Fault>& fault = std::nullop
                bool checks_again = true) {
   World world;
   world.checks_again = checks_again;
-  world.rings_softly = each.lead == Lead::naps;
+  world.rings_softly = each.lead == Lead::coalesces;
   world.program.fault = fault;
   world.program.mortal = each.mortal;
   world.program.threads.emplace_back(
@@ -333,9 +333,15 @@ std::vector<Case> cases() {
       {"a record longer than the ring", Lead::by_event, {{5}}},
       {"two writers", Lead::by_word, {{1}, {1}}},
       {"two writers by event", Lead::by_event, {{1}, {1}}},
-      {"a coalescing reader", Lead::naps, {{1, 1}}},
-      {"a coalescing reader of a ring that fills up", Lead::naps, {{1, 2}}, false, false, {}, true},
-      {"two writers to a coalescing reader", Lead::naps, {{1}, {1}}},
+      {"a coalescing reader", Lead::coalesces, {{1, 1}}},
+      {"a coalescing reader of a ring that fills up",
+       Lead::coalesces,
+       {{1, 2}},
+       false,
+       false,
+       {},
+       true},
+      {"two writers to a coalescing reader", Lead::coalesces, {{1}, {1}}},
       {"with another thread on its doorbell", Lead::by_word, {{1}}, true},
       {"with another thread on its doorbell by event", Lead::by_event, {{1}}, true},
   };
@@ -457,7 +463,8 @@ TEST(RingModelFault, DetectsSleeperTakenForCoalescing) {
   world.takes_park_for_timed_sleep = true;
   const std::vector<Lengths> due = {{1}};
   world.program.of_one_thread.insert(world.reads.self.location);
-  world.program.threads.emplace_back("reader", [&] { Taker(world, Lead::naps, due).run(false); });
+  world.program.threads.emplace_back("reader",
+                                     [&] { Taker(world, Lead::coalesces, due).run(false); });
   world.program.threads.emplace_back("writer", [&] { Sender(world, 0, due[0]).run(); });
   EXPECT_NE(explore(world.program).violation, "");
 }

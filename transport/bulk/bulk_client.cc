@@ -250,7 +250,7 @@ Result<void> BulkClient::Impl::on_frame(const BulkFrame& frame) {
 Result<void> BulkClient::Impl::on_response(FetchRow row, std::span<const std::byte> rest) {
   const auto length = take_number(rest);
   if (!length || current_ || row->second.length > 0) {
-    return failure(ErrorCode::corrupt, "a bulk server began an answer within another one");
+    return failure(ErrorCode::corrupt, "a bulk server began a reply within another reply");
   }
   const std::uint64_t number = row->first;
   current_ = number;
@@ -354,7 +354,7 @@ void BulkClient::Impl::check() {
   } else if (silent > (open ? options_.silence_timeout : options_.connect_timeout)) {
     return end_all(failure(ErrorCode::timed_out,
                            fmt::format("fetch from {}: the server {} for {} ms", target_.address,
-                                       open ? "was silent" : "did not answer", silent / 1ms)));
+                                       open ? "was silent" : "did not reply", silent / 1ms)));
   }
   check_timer_.arm(now + check_interval);
 }

@@ -324,20 +324,22 @@ void BulkServer::Impl::finish_answer(Connection& connection) {
 Result<BulkServer::Impl::Connection*> BulkServer::Impl::waiting(BulkExchange exchange) {
   const auto at = connections_.find(exchange.connection);
   if (at == connections_.end() || at->second->unanswered.erase(exchange.number) == 0) {
-    return failure(ErrorCode::not_found, "answer a bulk request: no client waits for it any more");
+    return failure(ErrorCode::not_found,
+                   "reply to a bulk request: no client waits for it any "
+                   "more");
   }
   return at->second.get();
 }
 
 Result<void> BulkServer::Impl::reply(BulkExchange exchange, std::span<const std::byte> header,
                                      BulkBody body) {
-  const auto connection = header.size() <= bulk_message_bytes
-                              ? waiting(exchange)
-                              : Result<Connection*>(failure(
-                                    ErrorCode::invalid_argument,
-                                    fmt::format("answer a bulk request: a header has at most {} "
-                                                "bytes, this one {}",
-                                                bulk_message_bytes, header.size())));
+  const auto connection =
+      header.size() <= bulk_message_bytes
+          ? waiting(exchange)
+          : Result<Connection*>(failure(ErrorCode::invalid_argument,
+                                        fmt::format("reply to a bulk request: a header has at most "
+                                                    "{} bytes, this one {}",
+                                                    bulk_message_bytes, header.size())));
   if (!connection) {
     if (body.release) body.release();
     return connection.error();

@@ -57,7 +57,7 @@ std::array<std::byte, BulkWelcome::size> BulkWelcome::encode() const {
 Result<BulkWelcome> BulkWelcome::decode(std::span<const std::byte, size> bytes) {
   if (auto good = check_magic(bytes); !good) return good.error();
   if (bytes[8] > std::byte{1}) {
-    return failure(ErrorCode::corrupt, "a bulk server neither seals nor does not");
+    return failure(ErrorCode::corrupt, "decode bulk greeting: unknown kind of sealing");
   }
   BulkWelcome welcome;
   welcome.sealed = bytes[8] == std::byte{1};

@@ -262,7 +262,7 @@ Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, zmq::message_t& body, in
 Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes) {
   Peer* const peer = find(handle);
   if (peer == nullptr || peer->cut) {
-    return failure(ErrorCode::not_found, "send on the bus: the peer is gone");
+    return failure(ErrorCode::not_found, "send on the bus: the peer is disconnected");
   }
   if (bytes.empty() || bytes.size() > options_.max_message_bytes) {
     return failure(ErrorCode::invalid_argument,

@@ -61,7 +61,8 @@ bool Bus::Hub::read_some(Peer& peer) {
   const std::size_t limit = options_.connections.max_unproven_bytes;
   if (peer.read_bytes <= limit || is_proven(peer)) return true;
   reject(peer.handle, failure(ErrorCode::permission_denied,
-                              fmt::format("{} bytes came before a key was proven; the limit is {}",
+                              fmt::format("{} bytes arrived before a key was proven; the limit "
+                                          "is {}",
                                           peer.read_bytes, limit)));
   return false;
 }

@@ -60,8 +60,8 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
   if (options.keys) {
     if (!curve_available()) {
       return failure(ErrorCode::unavailable,
-                     "make an encrypted bus: this libzmq was built without CURVE; install one with "
-                     "it, or stay on this machine without keys");
+                     "make an encrypted bus: this libzmq was built without CURVE; install one "
+                     "with CURVE, or use --insecure on one machine");
     }
     if (options.allow == nullptr) {
       return failure(ErrorCode::invalid_argument,

@@ -119,8 +119,8 @@ void ConnectionGuard::erase(int fd) {
 void ConnectionGuard::report_violation(const std::string& source, bool in_handshake,
                                        const std::string& received) {
   if (!hooks_.closed) return;
-  hooks_.closed(source, fmt::format("an invalid {} or a frame above {} bytes came before a key was "
-                                    "proven{}",
+  hooks_.closed(source, fmt::format("an invalid {} or a frame above {} bytes arrived before a "
+                                    "key was proven{}",
                                     in_handshake ? "handshake" : "message",
                                     ChunkLimits::frame_bytes, received));
 }
@@ -224,8 +224,8 @@ std::optional<std::string> ConnectionGuard::beyond_handshake(int fd, std::uint64
       hooks_.read_bytes(fd).value_or(0) + static_cast<std::uint64_t>(in_kernel);
   const std::uint64_t held = received > read ? received - read : 0;
   if (held <= limits_.max_handshake_bytes) return std::nullopt;
-  return fmt::format("{} bytes of a handshake came before a key was proven; the limit is {}", held,
-                     limits_.max_handshake_bytes);
+  return fmt::format("{} bytes of a handshake arrived before a key was proven; the limit is {}",
+                     held, limits_.max_handshake_bytes);
 }
 
 std::optional<std::string> ConnectionGuard::beyond_bytes(int fd, Connection& connection,
@@ -244,10 +244,11 @@ std::optional<std::string> ConnectionGuard::beyond_bytes(int fd, Connection& con
     held = received > taken ? received - taken : 0;
   }
   if (held <= limit) return std::nullopt;
-  return fmt::format(
-      "{} bytes {}; the limit is {}", held,
-      connection.proven ? "wait to be read from one connection" : "came before a key was proven",
-      limit);
+  return fmt::format("{} bytes {}; the limit is {}", held,
+                     connection.proven ? "wait to be read from one connection"
+                                       : "arrived before a key was "
+                                         "proven",
+                     limit);
 }
 
 void ConnectionGuard::close(int fd, const std::string& why) {

@@ -96,7 +96,7 @@ class Intruder {
 Result<void> AllowTable::allow(std::string_view public_key, std::string_view user_id) {
   if (!is_curve_key(public_key)) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("admit a key for '{}': {} bytes that are no CURVE key of {} "
+                   fmt::format("admit a key for '{}': {} bytes that are not a CURVE key of {} "
                                "characters",
                                user_id, public_key.size(), curve_key_size));
   }
@@ -233,7 +233,7 @@ Result<void> self_test(AllowTable& table, const std::string& address, const std:
     if (admitted && (*intruder)->gets_reply(monotonic_now() + bound)) {
       return failure(
           ErrorCode::permission_denied,
-          fmt::format("self-test of the bus at {}: it answered a key without a ticket", address));
+          fmt::format("self-test of the bus at {}: it accepted a key without a ticket", address));
     }
   }
   if (auto allowed = table.allow(keys->public_key, "self-test"); !allowed) return allowed;

@@ -31,7 +31,7 @@ Result<void> wait_for(int socket, short events, Time deadline, std::string_view 
     if (rc < 0 && errno != EINTR) return errno_failure(std::string(what), errno);
     if (monotonic_now() >= deadline) {
       return failure(ErrorCode::timed_out,
-                     fmt::format("{}: the process at the other end did not answer in time", what));
+                     fmt::format("{}: the process at the other end did not reply in time", what));
     }
   }
 }

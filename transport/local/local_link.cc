@@ -99,7 +99,7 @@ void LocalLink::Stream::read() {
     }
     if (!feed(std::span(buffer).first(got->count))) return;
     if (fds_.size() > options_.limits.max_fds) {
-      return end(failure(ErrorCode::corrupt, "descriptors came that no local frame announced"));
+      return end(failure(ErrorCode::corrupt, "descriptors arrived that no local frame announced"));
     }
   }
 }

@@ -61,13 +61,14 @@ Result<void> remove_stale(const std::string& path) {
     return errno_failure(fmt::format("stat {}", path), errno);
   }
   if (!S_ISSOCK(status.st_mode)) {
-    return failure(ErrorCode::already_exists,
-                   fmt::format("listen at {}: there is a file that is no socket; move it", path));
+    return failure(
+        ErrorCode::already_exists,
+        fmt::format("listen at {}: there is a file that is not a socket; move it", path));
   }
   const auto answer = connect_local(path);
   if (answer || answer.error().code != ErrorCode::unavailable) {
     return failure(ErrorCode::already_exists,
-                   fmt::format("listen at {}: another process answers there", path));
+                   fmt::format("listen at {}: another process listens there", path));
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return errno_failure(fmt::format("remove the stale socket {}", path), errno);
@@ -118,7 +119,7 @@ Result<Fd> connect_local(const std::string& path) {
   const int why = errno;
   if (why == ECONNREFUSED) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("connect to {}: the process that listened there is gone", path));
+                   fmt::format("connect to {}: the process that listened there has exited", path));
   }
   if (why == EAGAIN) {
     return failure(ErrorCode::timed_out,

@@ -35,7 +35,8 @@ NameResolver::~NameResolver() {
 Result<void> NameResolver::resolve(const Address& address, Answer answer) {
   if (answers_->size() >= max_waiting) {
     return failure(ErrorCode::resource_exhausted,
-                   fmt::format("look up '{}': {} names wait already", address.host(), max_waiting));
+                   fmt::format("look up '{}': {} other names wait for the name server",
+                               address.host(), max_waiting));
   }
   if (!thread_.joinable()) {
     auto thread = start_thread("mobula-names", [this] { work(); });

@@ -215,7 +215,7 @@ class Link {
     } catch (const std::exception& thrown) {
       why = thrown.what();
     } catch (...) {
-      why = "Gloo threw what is no std::exception";
+      why = "Gloo threw an object that is not a std::exception";
     }
     bool first = false;
     {

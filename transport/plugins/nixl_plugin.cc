@@ -345,7 +345,7 @@ void Engine::watch_time() {
   const auto now = Clock::now();
   for (auto& [number, link] : links_) {
     if (link.peer == 0 && now - link.moved > send_timeout) {
-      broken_.emplace_back(number, "the other process does not answer");
+      broken_.emplace_back(number, "the other process does not reply");
     } else if (link.on_the_way > 0 && now - link.moved > send_timeout) {
       broken_.emplace_back(number, "nothing could be sent for ten seconds");
     } else if (link.peer != 0 && now - link.probed > probe_interval) {

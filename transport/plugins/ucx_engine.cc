@@ -383,7 +383,7 @@ void Engine::turn() {
   for (const auto& [number, link] : links_) {
     if (link.peer != 0) continue;
     if (now - link.since > send_timeout)
-      broken_.emplace_back(number, "the other process does not answer");
+      broken_.emplace_back(number, "the other process does not reply");
     if (now - link.since > hello_timeout && !link.said_again) silent.insert(link.other);
   }
   for (const std::string& address : silent) greet_again(address);

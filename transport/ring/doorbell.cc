@@ -78,7 +78,9 @@ void Doorbell::sleep(std::optional<Duration> at_most) const {
   sleep_on(page()->sleep, Sleep::on_word, at_most);
 }
 
-void Doorbell::nap(Duration at_most) const { sleep_on(page()->sleep, Sleep::nap, at_most); }
+void Doorbell::sleep_coalesced(Duration at_most) const {
+  sleep_on(page()->sleep, Sleep::coalesced, at_most);
+}
 
 void Doorbell::clear_event() const {
   std::uint64_t count = 0;

@@ -2,7 +2,7 @@
 // is signaled. It consists of a shared bitmap of rings, a shared word that states how the process
 // waits, and an eventfd for a thread that also waits for descriptors. A ring on an awake process
 // makes no system call.
-// Thread: see each class. Errors: a faulty peer can cause a needless poll or withhold a wake-up,
+// Thread: see each class. Errors: a faulty peer can cause a needless poll or delay a wake-up,
 // and no other harm.
 #pragma once
 
@@ -35,10 +35,10 @@ struct DoorbellFiles {
 };
 
 // The side of the process. Thread: any for `ring` and `ring_self`. A lock of the owner guards all
-// else, but is not held in `sleep` and `nap`.
+// else, but is not held in `sleep` and `sleep_coalesced`.
 class Doorbell {
  public:
-  using Sleep = DoorbellSleep;  // `on_word`: in sleep(); `nap`: in `nap()`
+  using Sleep = DoorbellSleep;  // `on_word`: in sleep(); `coalesced`: in `sleep_coalesced()`
 
   static Result<Doorbell> open(DoorbellFiles files);
 
@@ -51,8 +51,8 @@ class Doorbell {
   void announce(Sleep how) { announce_sleep(*page(), how); }
   // After announce(on_word): blocks until a ring, at most `at_most`. May return spuriously.
   void sleep(std::optional<Duration> at_most) const;
-  // After `announce(nap)`: as sleep(), but ring_deferred() does not end it.
-  void nap(Duration at_most) const;
+  // After `announce(coalesced)`: as sleep(), but ring_deferred() does not end it.
+  void sleep_coalesced(Duration at_most) const;
   // The eventfd, readable after a ring while on_event is announced. clear_event() resets it.
   int event() const { return files_.event.get(); }
   void clear_event() const;

@@ -23,9 +23,9 @@ struct BasicDoorbellPage {
 
 enum class DoorbellSleep : std::uint32_t {
   awake = 0,
-  on_word = 1,   // blocked on the word `sleep`
-  on_event = 2,  // blocked on the eventfd
-  nap = 3,       // blocked on the word for a short fixed time
+  on_word = 1,    // blocked on the word `sleep`
+  on_event = 2,   // blocked on the eventfd
+  coalesced = 3,  // blocked on the word for a short fixed time
 };
 
 template <class Page>
@@ -69,9 +69,9 @@ void wake_sleeper(Page& page, const Kernel& kernel) {
 }
 
 template <class Page>
-bool naps(const Page& page) {
+bool sleeps_coalesced(const Page& page) {
   return page.sleep.load(std::memory_order_seq_cst) ==
-         static_cast<std::uint32_t>(DoorbellSleep::nap);
+         static_cast<std::uint32_t>(DoorbellSleep::coalesced);
 }
 
 template <class Page>
@@ -91,7 +91,7 @@ void ring_doorbell(Page& page, std::size_t index, const Kernel& kernel) {
 template <class Page, class Kernel>
 bool ring_deferred(Page& page, std::size_t index, const Kernel& kernel) {
   mark_rung(page, index);
-  if (naps(page)) return true;
+  if (sleeps_coalesced(page)) return true;
   wake_sleeper(page, kernel);
   return false;
 }
@@ -99,7 +99,7 @@ bool ring_deferred(Page& page, std::size_t index, const Kernel& kernel) {
 // Ends a timed wait; another kind of wait continues.
 template <class Page, class Kernel>
 void end_timed_sleep(Page& page, const Kernel& kernel) {
-  if (naps(page)) wake_sleeper(page, kernel);
+  if (sleeps_coalesced(page)) wake_sleeper(page, kernel);
 }
 
 }  // namespace mobula::internal

@@ -47,7 +47,7 @@ Result<void> read_process(pid_t process, CopyPiece piece) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == ESRCH) {
       return failure(ErrorCode::unavailable,
-                     fmt::format("read the memory of process {}: it is gone", process));
+                     fmt::format("read the memory of process {}: it has exited", process));
     }
     if (count == 0 || errno == EFAULT) {
       return failure(ErrorCode::corrupt,

@@ -152,7 +152,7 @@ Result<TcpTicket> LaneTransport::check(const Pull& pull) const {
   }
   if (ticket->sizes.size() != pull.targets.size()) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{} regions are offered, and {} are wanted", ticket->sizes.size(),
+                   fmt::format("{} regions are offered, and {} are requested", ticket->sizes.size(),
                                pull.targets.size()));
   }
   if (pull.stage && !caps_.stages) return not_for_device(options_.name);
@@ -295,7 +295,8 @@ void LaneTransport::end_all(const ProcessId* peer, const Failure& why, bool lost
 }
 
 void LaneTransport::peer_down(ProcessId peer, Quiet quiet) {
-  const auto why = failure(ErrorCode::unavailable, fmt::format("process {} is gone", peer.brief()));
+  const auto why =
+      failure(ErrorCode::unavailable, fmt::format("process {} has exited", peer.brief()));
   end_all(&peer, why, true, QuietGate(std::move(quiet)));
 }
 

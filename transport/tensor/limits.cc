@@ -37,10 +37,9 @@ Result<void> check_target(std::size_t region, std::uint64_t offered, const Targe
                           std::uint8_t kinds) {
   if (auto good = check_kind(target.location, kinds); !good) return good;
   if (target.bytes.size() == offered) return {};
-  return failure(
-      ErrorCode::invalid_argument,
-      fmt::format("region {} has {} bytes where it is offered, and {} where it is wanted", region,
-                  offered, target.bytes.size()));
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("region {} has {} bytes at the holder, and {} at the receiver", region,
+                             offered, target.bytes.size()));
 }
 
 Failure ended_by_owner() {

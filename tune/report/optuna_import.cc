@@ -156,8 +156,8 @@ class OptunaReader {
     });
     if (!studies) {
       return failure(ErrorCode::corrupt,
-                     fmt::format("import {}: the file is no SQLite storage of Optuna; export other "
-                                 "storages with optuna.copy_study",
+                     fmt::format("import {}: the file is not an SQLite storage of Optuna; "
+                                 "export other storages with optuna.copy_study",
                                  options.file));
     }
     std::string names;

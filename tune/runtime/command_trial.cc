@@ -19,8 +19,8 @@
 #include "base/fd.h"
 #include "tune/api/core_values.h"
 #include "tune/runtime/child_program.h"
-#include "tune/runtime/command_line.h"
 #include "tune/runtime/report_line.h"
+#include "tune/runtime/trial_command_line.h"
 #include "tune/store/config_json.h"
 
 namespace mobula::tune::detail {

@@ -24,9 +24,9 @@
 #include "tune/api/scheduler_recipe.h"
 #include "tune/api/search_recipe.h"
 #include "tune/core/experiment/decision_record.h"
-#include "tune/runtime/command_line.h"
 #include "tune/runtime/experiment_runner.h"
 #include "tune/runtime/spec_difference.h"
+#include "tune/runtime/trial_command_line.h"
 #include "tune/runtime/trial_files.h"
 #include "tune/store/experiment_reader.h"
 

@@ -45,7 +45,7 @@ Result<Config> config_of_json(std::string_view json) {
   const auto parsed = nlohmann::ordered_json::parse(json, nullptr, false);
   if (!parsed.is_object()) {
     return failure(ErrorCode::corrupt,
-                   fmt::format("read configuration: {} bytes are no JSON object", json.size()));
+                   fmt::format("read configuration: {} bytes are not a JSON object", json.size()));
   }
   Config config;
   config.reserve(parsed.size());

@@ -135,7 +135,8 @@ std::optional<Programs::Outcome> Programs::prepared(const ProgramPrepared& prepa
     if (source == self_ || source.empty()) {
       return fail(prepared.program, *row,
                   failure(ErrorCode::not_found,
-                          fmt::format("program file {} ({}) is gone from the node it came from",
+                          fmt::format("program file {} ({}) is missing on the node that "
+                                      "offered it",
                                       file.name, hex_of(file.hash))),
                   false);
     }

@@ -12,14 +12,14 @@
 
 #include "worker/process/orphans.h"
 #include "worker/process/pipe.h"
-#include "worker/process/watch/cgroup.h"
+#include "worker/process/watch/kill_group.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int keeper_did_not_start = 70;  // EX_SOFTWARE of sysexits.h
+constexpr int shim_did_not_start = 70;  // EX_SOFTWARE of sysexits.h
 
-sigset_t keeper_signals() {
+sigset_t shim_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
@@ -30,7 +30,7 @@ sigset_t keeper_signals() {
 class BlockedSignals {
  public:
   BlockedSignals() {
-    const sigset_t set = keeper_signals();
+    const sigset_t set = shim_signals();
     ::pthread_sigmask(SIG_BLOCK, &set, &before_);
   }
   BlockedSignals(const BlockedSignals&) = delete;
@@ -53,7 +53,7 @@ std::optional<int> reap(pid_t agent) {
 }
 
 int wait_for_agent(pid_t agent) {
-  const sigset_t set = keeper_signals();
+  const sigset_t set = shim_signals();
   for (;;) {
     if (const auto status = reap(agent)) return *status;
     siginfo_t signal{};
@@ -69,7 +69,7 @@ int wait_for_agent(pid_t agent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   char byte = 0;
   // No process may start before the control group contains this one.
-  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != shim) ::_exit(keeper_did_not_start);
+  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != shim) ::_exit(shim_did_not_start);
   const int code = agent_main();
   std::fflush(nullptr);
   ::_exit(code);
@@ -86,10 +86,10 @@ int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent,
   ::signal(SIGCHLD, SIG_DFL);
   const pid_t self = ::getpid();
   auto go = make_pipe();
-  if (!go || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return keeper_did_not_start;
+  if (!go || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return shim_did_not_start;
   auto group = spares ? std::nullopt : KillGroup::create();
   const pid_t agent = ::fork();
-  if (agent < 0) return keeper_did_not_start;
+  if (agent < 0) return shim_did_not_start;
   if (agent == 0) {
     go->write.reset();
     become_agent(self, blocked, go->read, agent_main);
@@ -99,7 +99,7 @@ int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent,
   (void)!::write(go->write.get(), "g", 1);
 
   const int status = wait_for_agent(agent);
-  end_all_children("mobula keeper", group ? &*group : nullptr, spares);
+  end_all_children("mobula agent shim", group ? &*group : nullptr, spares);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -156,7 +156,7 @@ Result<Daemon> start_daemon(const std::string& log_path,
   if (!report) return report.error();
   std::fflush(nullptr);
   const pid_t between = ::fork();
-  if (between < 0) return errno_failure("fork a keeper", errno);
+  if (between < 0) return errno_failure("fork the shim of the agent", errno);
   if (between == 0) {
     // Forked twice, so that the caller need not reap the shim.
     const pid_t shim = ::fork();
@@ -170,8 +170,7 @@ Result<Daemon> start_daemon(const std::string& log_path,
   StartReports reports(report->read, given_up);
   const auto shim = reports.pid();
   if (!shim) {
-    return failure(ErrorCode::unavailable,
-                   "the keeper could not be started: it " + describe(status));
+    return failure(ErrorCode::unavailable, "start the shim of the agent: it " + describe(status));
   }
   std::string said = reports.message();
   for (; said.starts_with(kind_waiting); said = reports.message()) {

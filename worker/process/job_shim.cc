@@ -41,7 +41,7 @@ Result<Fd> memory_file(const Bytes& bytes) {
     const ssize_t size =
         ::pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return errno_failure("write down a command for its warden", errno);
+    if (size <= 0) return errno_failure("write the command for its shim", errno);
     at += static_cast<std::size_t>(size);
   }
   return file;
@@ -110,12 +110,12 @@ Result<StartedJobShim> start_job_shim(const std::vector<std::string>& job_shim,
                                       const JobShimRequest& order, int output_fd) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return errno_failure("make a socket pair for the warden of a command", errno);
+    return errno_failure("make a socket pair for the shim of a command", errno);
   }
   Fd own(ends[0]);
   const Fd theirs(ends[1]);
   if (::fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0)
-    return errno_failure("set up the socket to a warden", errno);
+    return errno_failure("set up the socket to a shim", errno);
   const auto file = memory_file(encode(order));
   if (!file) return file.error();
   // Sent before the reader exists: the socket buffer holds this one packet.
@@ -158,10 +158,10 @@ int run_job_shim(const std::string& control_fd) {
   const auto parsed =
       std::from_chars(control_fd.data(), control_fd.data() + control_fd.size(), number);
   if (parsed.ec != std::errc() || ::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) {
-    return complain("job-warden is for agents");
+    return complain("job-shim is for agents");
   }
   const Fd control(number);
-  ::prctl(PR_SET_NAME, "mobula-warden");
+  ::prctl(PR_SET_NAME, "mobula-shim");
   // Blocks all signals: signals to the command are not meant for the shim, and the end of the agent
   // shows on the socket.
   sigset_t all;
@@ -190,7 +190,7 @@ int run_job_shim(const std::string& control_fd) {
     while (::read(children.get(), &seen, sizeof seen) == sizeof seen) {
     }
     if (waits[1].revents == 0) continue;
-    end_all_children("mobula warden", nullptr);
+    end_all_children("mobula shim", nullptr);
     return 0;
   }
 }

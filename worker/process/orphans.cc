@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "protocol/messages/fork_server_wire.h"
 #include "worker/process/pool/exit_cause.h"
-#include "worker/process/watch/cgroup.h"
+#include "worker/process/watch/kill_group.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "protocol/messages/node_queries.h"
-#include "worker/process/output.h"
+#include "worker/process/output_pipe.h"
 
 namespace mobula::internal::worker {
 

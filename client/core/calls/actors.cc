@@ -385,7 +385,7 @@ void Actors::conclude(StreamRow& stream, const EndCause& cause) {
     } else {
       mark_call_failed.hit();
       auto error = actor_error(rows_.at(actor), actor);
-      error.text += "; the call was sent and not answered, so it may have run";
+      error.text += "; the call was sent, and no reply arrived, so it may have run";
       port_.finish_with_error(task, std::move(error));
     }
   }
@@ -426,7 +426,7 @@ void Actors::forget(ActorId actor) {
   if (row == nullptr) return;
   if (row->owned && !row->detached && row->state != ActorState::dead) {
     mark_handle_gone.hit();
-    request_end(EndActor{actor, false, true, "its last handle is gone"});
+    request_end(EndActor{actor, false, true, "its last handle was released"});
   }
   if (row->watched) {
     released_.remember(actor, ++releases_sent_);
@@ -481,7 +481,7 @@ void Actors::entrust() {
       mark_entrusted.hit();
       step_.send_to_agent(ExportObject{handle_id(actor), false, actor});
     } else {
-      request_end(EndActor{actor, false, true, "its last handle is gone"});
+      request_end(EndActor{actor, false, true, "its last handle was released"});
     }
   }
 }

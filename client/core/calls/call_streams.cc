@@ -9,7 +9,7 @@ namespace mobula::internal::client {
 namespace {
 
 const CoverageMark mark_waits_there("client.call_waits_at_an_executor");
-const CoverageMark mark_drained_late("client.stream_believed_empty_at_the_bound");
+const CoverageMark mark_drained_late("client.stream_assumed_empty_at_the_timeout");
 const CoverageMark mark_death_before_data("client.death_notice_before_the_last_data");
 const CoverageMark mark_reopened("client.stream_to_an_actor_reopened");
 const CoverageMark mark_reconnected("client.stream_reconnected_for_answers");

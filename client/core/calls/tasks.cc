@@ -11,12 +11,12 @@ namespace mobula::internal::client {
 namespace {
 
 const CoverageMark mark_argument_error("client.task_failed_by_its_argument");
-const CoverageMark mark_charged("client.argument_lost_on_its_way");
+const CoverageMark mark_charged("client.argument_lost_in_transit");
 const CoverageMark mark_retry("client.task_retried_after_a_crash");
 const CoverageMark mark_exception_retry("client.task_retried_after_an_exception");
 const CoverageMark mark_memory("client.task_waits_after_it_was_ended_for_memory");
 const CoverageMark mark_exhausted("client.task_out_of_retries");
-const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_left");
+const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_was_sent");
 const CoverageMark mark_queue_full("client.actor_queue_was_full");
 const CoverageMark mark_preempted("client.task_preempted");
 

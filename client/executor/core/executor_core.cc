@@ -18,7 +18,7 @@ const CoverageMark mark_handed_back("executor.queue_handed_back");
 const CoverageMark mark_lent("executor.lent_its_cpu");
 const CoverageMark mark_store_full("executor.returned_because_store_full");
 const CoverageMark mark_argument_lost("executor.argument_lost");
-const CoverageMark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
+const CoverageMark mark_round("executor.later_calls_returned_after_lost_elements");
 const CoverageMark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
 const CoverageMark mark_round_over("executor.call_of_a_round_that_is_over");
 const CoverageMark mark_stays("executor.stays_for_its_results");

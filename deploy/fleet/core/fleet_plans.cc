@@ -276,7 +276,7 @@ FleetReport FleetCore::report(Time now) const {
     report.waits_for = "the first lists of instances";
   }
   if (recovering_) report.waits_for = "the head recovers";
-  if (!has_snapshot_) report.waits_for = "the head does not answer";
+  if (!has_snapshot_) report.waits_for = "the head does not reply";
   return report;
 }
 

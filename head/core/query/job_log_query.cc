@@ -44,7 +44,7 @@ void JobLogQuery::start(LinkId link, const ToolRequest& request) {
   const auto read = std::from_chars(request.kind.data(), end, from);
   if (!request.kind.empty() && (read.ec != std::errc() || read.ptr != end)) {
     return refuse(link, request.request, ErrorCode::invalid_argument,
-                  fmt::format("job_log: '{}' is no offset", request.kind));
+                  fmt::format("job_log: '{}' is not an offset", request.kind));
   }
   const SubmissionRow& row = *tables_.submissions.find(*job);
   Question question{link, request.request, *job, row.node};

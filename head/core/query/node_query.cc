@@ -41,7 +41,7 @@ std::string why_silent(const HeadTables& tables, NodeId id) {
   if (node->state == NodeState::dead) {
     return fmt::format(
         "node {} is dead ({}): its files stay on {} until an agent of it is started again",
-        id.hex(), node->death.empty() ? "it is gone" : node->death,
+        id.hex(), node->death.empty() ? "it has left" : node->death,
         node->host.empty() ? "its machine" : node->host);
   }
   if (!node->slots_allowed())
@@ -269,7 +269,7 @@ void NodeQuery::settle(std::optional<Queries::Finished>&& finished) {
   if (!finished) return;
   Question& question = finished->query;
   for (const auto& [node, name] : finished->silent) {
-    question.warnings.push_back(fmt::format("node {} has not answered in time", name));
+    question.warnings.push_back(fmt::format("node {} has not replied in time", name));
   }
   question.about == Question::About::usage ? settle_usage(question) : settle_logs(question);
 }

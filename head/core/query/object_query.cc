@@ -75,7 +75,7 @@ void ObjectQuery::settle(Queries::Finished&& finished) {
   Question& question = finished.query;
   std::vector<std::string> warnings;
   for (const auto& [node, name] : finished.silent) {
-    warnings.push_back(fmt::format("node {} has not answered in time", name));
+    warnings.push_back(fmt::format("node {} has not replied in time", name));
   }
   if (question.left_out > 0) {
     warnings.push_back(fmt::format("{} objects are left out", question.left_out));

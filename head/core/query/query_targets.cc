@@ -89,11 +89,11 @@ void warn_of_silent(const HeadTables& tables, const QueryTargets& silent,
   for (const auto& [process, name] : silent) {
     if (named == max_named) {
       warnings.push_back(
-          fmt::format("{} more processes have not answered either", silent.size() - named));
+          fmt::format("{} more processes have not replied either", silent.size() - named));
       return;
     }
     ++named;
-    warnings.push_back(fmt::format("{} has not answered within {} ms; {} is not known", name,
+    warnings.push_back(fmt::format("{} has not replied within {} ms; {} is not known", name,
                                    tables.options.list_timeout / 1ms, unknown));
   }
 }

@@ -11,7 +11,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const CoverageMark mark_late_spans("head.span_answer_without_a_process");
+const CoverageMark mark_late_spans("head.span_reply_without_a_process");
 const CoverageMark mark_too_large("head.spans_of_an_ended_process_too_large");
 
 }  // namespace
@@ -31,7 +31,7 @@ void SpanQuery::start(LinkId link, const ToolRequest& request) {
     const auto given = JobId::from_hex(request.argument);
     if (!given)
       return refuse(ErrorCode::invalid_argument,
-                    fmt::format("timeline: '{}' is no job's id", request.argument));
+                    fmt::format("timeline: '{}' is not a job's id", request.argument));
     job = *given;
   }
   TaskId task;
@@ -39,7 +39,7 @@ void SpanQuery::start(LinkId link, const ToolRequest& request) {
     const auto given = TaskId::from_hex(request.kind);
     if (!given)
       return refuse(ErrorCode::invalid_argument,
-                    fmt::format("timeline: '{}' is no task's id", request.kind));
+                    fmt::format("timeline: '{}' is not a task's id", request.kind));
     task = *given;
   }
   Question question;
@@ -174,7 +174,7 @@ void SpanQuery::settle(Queries::Finished&& finished) {
   }
   if (question.left_out > 0) {
     question.warnings.push_back(
-        fmt::format("{} processes are left out: an answer has at most {} bytes; name a job",
+        fmt::format("{} processes are left out: a reply has at most {} bytes; name a job",
                     question.left_out, max_bytes));
   }
   json["warnings"] = question.warnings;

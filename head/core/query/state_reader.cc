@@ -117,10 +117,11 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(tables_, argument);
   return failure(
       ErrorCode::invalid_argument,
-      fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                  "explain, planner_state, metrics, drain, undrain, submit, job_stop, job_log, "
-                  "timeline, logs, log, head_log, usage, changes, history, fleet, fleet_report, "
-                  "fleet_order, token_create, token_list, token_revoke, join, stop",
+      fmt::format("'{}' is not a request of the head; the requests are ping, status, list, "
+                  "get, explain, planner_state, metrics, drain, undrain, submit, job_stop, "
+                  "job_log, timeline, logs, log, head_log, usage, changes, history, fleet, "
+                  "fleet_report, fleet_order, token_create, token_list, token_revoke, join, "
+                  "stop",
                   verb));
 }
 
@@ -335,8 +336,7 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
     return kill_actor(request);
   }
   if (request.verb != "drain") {
-    return failure(ErrorCode::invalid_argument,
-                   request.verb + " is no order that is carried out here");
+    return failure(ErrorCode::invalid_argument, request.verb + " is not an order of the head");
   }
   waits = true;
   return drain(request);
@@ -380,7 +380,7 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   const bool whole = read.ec == std::errc() && read.ptr == end && within_ms >= 0;
   if (!request.kind.empty() && !whole) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("drain {}: the deadline '{}' is no number of milliseconds",
+                   fmt::format("drain {}: the deadline '{}' is not a number of milliseconds",
                                request.argument, request.kind));
   }
   const NodeId node(*bits);

@@ -13,7 +13,7 @@ namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_queried("head.queried_owners_about_tasks");
-const CoverageMark mark_late("head.task_answer_without_an_owner");
+const CoverageMark mark_late("head.task_reply_without_an_owner");
 
 constexpr std::size_t id_digits = 32;
 

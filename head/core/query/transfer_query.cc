@@ -12,7 +12,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const CoverageMark mark_silent_process("head.transfer_answer_without_a_process");
+const CoverageMark mark_silent_process("head.transfer_reply_without_a_process");
 
 constexpr std::size_t max_text_bytes = 4096;
 

@@ -11,7 +11,7 @@
 namespace mobula::internal::head {
 namespace {
 
-const CoverageMark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+const CoverageMark mark_grant_unwanted("head.grant_without_a_demand");
 const CoverageMark mark_program_ended("head.demand_for_a_program_that_ended");
 const CoverageMark mark_report_delayed("head.plan_report_awaits_stopping_slots");
 

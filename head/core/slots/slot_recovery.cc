@@ -172,7 +172,7 @@ void SlotTable::announce_to(ProcessId lessee) {
     if (!slot.ready || slot.stopping || !announced) continue;
     tables_.processes.send(lessee, ready_of(slot));
     if (slot.recalled && slot.residence.any()) {
-      tables_.processes.send(lessee, RecallSlot{id, "it was wanted back before"});
+      tables_.processes.send(lessee, RecallSlot{id, "it was recalled before"});
     }
   }
 }

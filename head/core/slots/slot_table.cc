@@ -13,8 +13,8 @@ namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_old_demand("head.demand_out_of_date");
-const CoverageMark mark_old_generation("head.news_of_an_earlier_generation");
-const CoverageMark mark_gone_unasked("head.slot_gone_unasked");
+const CoverageMark mark_old_generation("head.message_of_an_earlier_generation");
+const CoverageMark mark_gone_unasked("head.slot_ended_without_a_request");
 const CoverageMark mark_hold_unknown("head.hold_of_unknown_slot");
 const CoverageMark mark_departed("head.slot_without_resources_awaits_submitted_calls");
 
@@ -489,7 +489,7 @@ void SlotTable::resides(NodeId node, const SlotResident& message) {
   tables_.scheduler.set_resident(message.slot, slot->residence.any());
   // An idle slot returns automatically, with or without a recall. A resident slot does not.
   if (!slot->residence.any() || !slot->recalled || slot->stopping) return;
-  tables_.processes.send(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
+  tables_.processes.send(slot->lessee, RecallSlot{message.slot, "it was recalled before"});
 }
 
 void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {

@@ -181,10 +181,10 @@ std::string reason_of(const scheduler::GroupExplanation& explanation) {
   if (!explanation.reserved.empty()) return reserved_text(explanation);
   if (explanation.fits_now) return "it fits now";
   if (!explanation.feasible) return explanation.shortage;
-  if (!explanation.obstacle) return "it fits when running work has ended";
-  return fmt::format("it fits on {} when {}", nodes_text(explanation.obstacle_nodes),
-                     leases_text(explanation.obstacle->size(),
-                                 explanation.obstacle_nodes.size() == 1 ? "its" : "their"));
+  if (!explanation.blockers) return "it fits when running work has ended";
+  return fmt::format("it fits on {} when {}", nodes_text(explanation.blocker_nodes),
+                     leases_text(explanation.blockers->size(),
+                                 explanation.blocker_nodes.size() == 1 ? "its" : "their"));
 }
 
 namespace {
@@ -283,7 +283,7 @@ Json group_explanation_of(const HeadTables& tables, const GroupSpec& spec, Json 
       json["items"].push_back(std::move(item));
     }
   }
-  if (explanation.obstacle) json["holders"] = holders_json(tables, *explanation.obstacle);
+  if (explanation.blockers) json["holders"] = holders_json(tables, *explanation.blockers);
   if (!explanation.left_over.empty())
     json["nodes_needed"] = nodes_needed_json(spec, explanation.left_over);
   add_fleet_reason(tables.fleet.reason_of(spec.id), json);
@@ -317,12 +317,12 @@ Json explanation_of(const HeadTables& tables, const DemandClass& demand, schedul
     json["reason"] = to_string(*explanation.held_back);
   } else {
     const bool drains =
-        !explanation.obstacle && std::ranges::any_of(explanation.nodes, [](const NodeReason& each) {
+        !explanation.blockers && std::ranges::any_of(explanation.nodes, [](const NodeReason& each) {
           return each.reason.code == ReasonCode::node_draining;
         });
     const auto cut = std::ranges::find(explanation.nodes, ReasonCode::link_cut,
                                        [](const NodeReason& each) { return each.reason.code; });
-    const bool waits_for_link = !explanation.obstacle && cut != explanation.nodes.end();
+    const bool waits_for_link = !explanation.blockers && cut != explanation.nodes.end();
     json["reason"] =
         fits_now                ? "it fits now"
         : !explanation.feasible ? summary_of(demand.request, explanation.nodes)
@@ -335,13 +335,13 @@ Json explanation_of(const HeadTables& tables, const DemandClass& demand, schedul
   if (fits_now) json["would_start_on"] = id_json(tables.scheduler.choice(demand, tenant, callers));
   json["items"] = Json::array();
   for (const auto& each : explanation.nodes) json["items"].push_back(reason_json(each));
-  if (const auto& obstacle = explanation.obstacle; obstacle && !explanation.held_back) {
-    json["reason"] = fmt::format("it fits on node {} when {}", obstacle->node.hex(),
-                                 leases_text(obstacle->slots.size(), "its"));
-    if (const auto residents = residents_text(tables, obstacle->slots); !residents.empty()) {
+  if (const auto& blockers = explanation.blockers; blockers && !explanation.held_back) {
+    json["reason"] = fmt::format("it fits on node {} when {}", blockers->node.hex(),
+                                 leases_text(blockers->slots.size(), "its"));
+    if (const auto residents = residents_text(tables, blockers->slots); !residents.empty()) {
       json["reason"] = fmt::format("{}: {}", json["reason"].get<std::string>(), residents);
     }
-    json["holders"] = holders_json(tables, obstacle->slots);
+    json["holders"] = holders_json(tables, blockers->slots);
   }
   if (!explanation.feasible && !explanation.never_allowed &&
       demand.request.placement.group.empty() && !insists_on_node(demand.request)) {
@@ -444,9 +444,8 @@ Result<std::string> explanation_of_id(const HeadTables& tables, const Hash128& b
   if (tables.jobs.find(JobId(bits)) != nullptr) {
     return failure(
         ErrorCode::not_found,
-        fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
-                    "`mobula list tasks "
-                    "--filter job_id={0}` shows its tasks, each of which can be explained",
+        fmt::format("explain {0}: the job of a program does not wait itself; explain one of "
+                    "its tasks, which `mobula list tasks --filter job_id={0}` lists",
                     JobId(bits).hex()));
   }
   return failure(

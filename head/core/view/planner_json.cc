@@ -132,8 +132,8 @@ class Writer {
     if (!is_too_long()) return std::move(text_) + "}";
     return failure(
         ErrorCode::resource_exhausted,
-        fmt::format("planner_state: it is longer than {} MiB with {} {}, which is more than one "
-                    "answer takes; the cluster is too large to be planned for in one piece",
+        fmt::format("planner_state: it is longer than {} MiB with {} {}, the limit of one "
+                    "reply; the cluster is too large for one plan",
                     most_bytes_ >> 20, count_, list_));
   }
 

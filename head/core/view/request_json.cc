@@ -281,7 +281,7 @@ Result<Json> json_of(const std::string& text) {
     return wrong("text",
                  "has a number that is too large for a JSON number; amounts are at most 1e14");
   } catch (const Json::parse_error& e) {
-    return wrong("text", fmt::format("is no JSON: byte {} cannot be read", e.byte));
+    return wrong("text", fmt::format("is not JSON: byte {} cannot be read", e.byte));
   }
 }
 

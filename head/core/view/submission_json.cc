@@ -158,7 +158,7 @@ Result<SubmissionRow> submission_from_json(const std::string& text) {
                                             max_words_bytes / 1024));
   }
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return wrong_in_job("text", "is no JSON object in UTF-8");
+  if (!json.is_object()) return wrong_in_job("text", "is not a JSON object in UTF-8");
   SubmissionRow row;
   std::int64_t priority = 0;
   if (auto read = read_request(json.value("request", Json::object()), row.request); !read)

@@ -209,7 +209,7 @@ Result<const Item*> only_one(const std::string& verb, const std::string& id,
   }
   if (!answers.warnings.empty()) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("{} {}: no process that answered has such a task, but {}", verb, id,
+                   fmt::format("{} {}: no process that replied has such a task, but {}", verb, id,
                                fmt::join(answers.warnings, "; ")));
   }
   return failure(
@@ -261,7 +261,9 @@ Result<TaskFilters> task_filters(const std::string& text) {
       const auto [end, error] =
           std::from_chars(wanted.data(), wanted.data() + wanted.size(), limit);
       if (error != std::errc() || end != wanted.data() + wanted.size()) {
-        return failure(ErrorCode::invalid_argument, "limit: '" + wanted + "' is no number of rows");
+        return failure(ErrorCode::invalid_argument, "limit: '" + wanted +
+                                                        "' is not a number "
+                                                        "of rows");
       }
       filters.limit = limit;
     } else {

@@ -100,14 +100,9 @@ struct ConstructorEntry<C, TypeList<P...>> {
   }
   static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
 
-  static inline Entry entry{EntryKind::constructor,
-                            type_name<C>,
-                            &invoke,
-                            static_cast<int>(sizeof...(P)),
-                            0,
-                            &class_tag<C>,
-                            type_name<C>,
-                            &constructor_description<TypeList<P...>>};
+  static inline Entry entry{{EntryKind::constructor, type_name<C>, &invoke,
+                             static_cast<int>(sizeof...(P)), 0, &class_tag<C>, type_name<C>,
+                             &constructor_description<TypeList<P...>>}};
 };
 
 template <class C, auto M, bool split>
@@ -126,14 +121,10 @@ struct MethodEntry {
       return &invoke<split, Result, Parameters, MethodBody<Result, C, M>>;
   }
 
-  static inline Entry entry{EntryKind::method,
-                            value_name<M>,
-                            invoker(),
-                            static_cast<int>(Parameters::size),
-                            CallResult<Result, split>::count,
-                            &class_tag<C>,
-                            type_name<C>,
-                            &call_description<Result, split, Parameters>};
+  static inline Entry entry{{EntryKind::method, value_name<M>, invoker(),
+                             static_cast<int>(Parameters::size), CallResult<Result, split>::count,
+                             &class_tag<C>, type_name<C>,
+                             &call_description<Result, split, Parameters>}};
 };
 
 template <class C, auto M>

@@ -59,29 +59,39 @@ enum class EntryKind : std::uint8_t { task, constructor, method };
 
 struct CallDescription;  // <mobula/detail/describe.h>
 
+// The members of an entry. Both names have static storage.
+struct EntryMembers {
+  EntryKind kind = EntryKind::task;
+  std::string_view name = {};
+  Invoker invoker = nullptr;
+  int parameters = 0;  // count, or Entry::any_number
+  int results = 0;     // count, or Entry::any_number
+  // One address per actor class, null for tasks. A method may only be called on an actor that a
+  // constructor with the same tag created.
+  const void* class_tag = nullptr;
+  std::string_view class_name = {};
+  const CallDescription* description = nullptr;  // null: types are unknown
+};
+
 class MOBULA_API Entry {
  public:
   // Count of parameters or results of an untyped call, which has a host (<mobula/dynamic.h>).
   static constexpr int any_number = -1;
 
-  // Both names must have static storage. `class_tag` is one address per actor class, null for
-  // tasks. A method may only be called on an actor that a constructor with the same tag created.
-  Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
-        const void* class_tag = nullptr, std::string_view class_name = {},
-        const CallDescription* description = nullptr);
+  explicit Entry(const EntryMembers& members);
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
   ~Entry();
 
-  EntryKind kind() const { return kind_; }
-  std::string_view name() const { return name_; }
-  std::string_view class_name() const { return class_name_; }
-  const void* class_tag() const { return class_tag_; }
-  int parameters() const { return parameters_; }
-  int results() const { return results_; }
-  bool is_untyped() const { return parameters_ == any_number; }
+  EntryKind kind() const { return members_.kind; }
+  std::string_view name() const { return members_.name; }
+  std::string_view class_name() const { return members_.class_name; }
+  const void* class_tag() const { return members_.class_tag; }
+  int parameters() const { return members_.parameters; }
+  int results() const { return members_.results; }
+  bool is_untyped() const { return members_.parameters == any_number; }
   // Returns the types of the call, or null if they are unknown.
-  const CallDescription* description() const { return description_; }
+  const CallDescription* description() const { return members_.description; }
   // Reports whether a call gives any number of items while it runs.
   bool is_streaming() const;
 
@@ -91,21 +101,14 @@ class MOBULA_API Entry {
   // Returns invalid_request if the call does not match the entry.
   std::optional<ErrorRecord> mismatch(const Invocation& call) const;
   // Runs a call that matches the entry.
-  Invoker invoker() const { return invoker_; }
+  Invoker invoker() const { return members_.invoker; }
   // Runs the call. Returns the mismatch, before any effect, if one exists.
   Outcome invoke(const Invocation& call) const;
 
  private:
   friend class Registry;
 
-  EntryKind kind_;
-  int parameters_;
-  int results_;
-  std::string_view name_;
-  std::string_view class_name_;
-  const void* class_tag_;
-  Invoker invoker_;
-  const CallDescription* description_;
+  const EntryMembers members_;
   mutable std::atomic<bool> resolved_{false};
   mutable FunctionKey key_;  // valid if resolved_
 };

@@ -169,7 +169,7 @@ void MemberCore::on(Time now, std::uint32_t rank, ControlMessage message, Comman
     return give_up(
         {Refusal::Kind::broken,
          {rank},
-         fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])},
+         fmt::format("{} failed: it is further ahead than a member can be", terms_.names[rank])},
         out);
   } else {
     peer.received.push_back(std::move(message));
@@ -179,7 +179,7 @@ void MemberCore::on(Time now, std::uint32_t rank, ControlMessage message, Comman
 
 void MemberCore::cut_off(Time, std::uint32_t rank, const std::string& why, Commands& out) {
   if (over_ || rank >= size() || rank == terms_.rank || peers_[rank].gave_up) return;
-  give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)},
+  give_up({Refusal::Kind::broken, {rank}, fmt::format("{} failed: {}", terms_.names[rank], why)},
           out);
 }
 
@@ -275,7 +275,7 @@ void MemberCore::conclude(Time now, Commands& out) {
       return give_up(
           {Refusal::Kind::broken,
            {rank},
-           fmt::format("{} is gone: it counts its operations otherwise", terms_.names[rank])},
+           fmt::format("{} failed: it counts its operations differently", terms_.names[rank])},
           out);
     }
     said.push_back(said_[rank].operation);
@@ -295,7 +295,7 @@ void MemberCore::conclude(Time now, Commands& out) {
     if (!comes || said_[rank].operand.size() == static_cast<std::size_t>(agreed_.bytes())) continue;
     return give_up({Refusal::Kind::broken,
                     {rank},
-                    fmt::format("{} is gone: the size of its operand is not the announced size",
+                    fmt::format("{} failed: the size of its operand is not the announced size",
                                 terms_.names[rank])},
                    out);
   }
@@ -406,7 +406,7 @@ void MemberCore::explain(Time now, Refusal unexplained) {
 void MemberCore::wire_failed(Time now, std::uint32_t rank, const std::string& why) {
   if (rank >= size() || (stage_ != Stage::moving && stage_ != Stage::opening)) return;
   explain(now,
-          {Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)});
+          {Refusal::Kind::broken, {rank}, fmt::format("{} failed: {}", terms_.names[rank], why)});
 }
 
 // A member that gave up after the current operation does not end this one.

@@ -133,7 +133,7 @@ void MemberCore::closed(Time now, const std::optional<Failure>& failure, Command
     // The library may still access the operands.
     return give_up({Refusal::Kind::broken,
                     {terms_.rank},
-                    fmt::format("{} is gone: {}", own_name(), failure->text)},
+                    fmt::format("{} failed: {}", own_name(), failure->text)},
                    out);
   }
   needs_turn_ = false;
@@ -185,7 +185,7 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
   if (failure)
     return give_up({Refusal::Kind::broken,
                     {terms_.rank},
-                    fmt::format("{} is gone: {}", own_name(), failure->text)},
+                    fmt::format("{} failed: {}", own_name(), failure->text)},
                    out);
   const auto position =
       static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());

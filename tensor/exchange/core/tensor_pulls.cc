@@ -28,7 +28,7 @@ Result<std::vector<RegionPullId>> TensorPulls::pull(std::vector<TensorRequest> t
                                                     bool arguments) {
   for (const auto& request : together) {
     if (request.paths.empty())
-      return failure(ErrorCode::invalid_argument, "a tensor is wanted by no path");
+      return failure(ErrorCode::invalid_argument, "no path can move the tensor");
     if (request.part == 0) continue;
     const bool is_one = context_.options.chunk_bytes > 0 &&
                         request.part <= parts_of(request.size_bytes, context_.options.chunk_bytes);
@@ -151,7 +151,7 @@ void TensorPulls::cancel(RegionPullId id) {
   if (at == pulls_.end()) return;
   auto& pull = at->second;
   pull.unwanted = true;
-  const Failure cancelled{ErrorCode::cancelled, "it is not wanted any more"};
+  const Failure cancelled{ErrorCode::cancelled, "no reader needs it any more"};
   switch (pull.stage) {
     case Stage::queued:
       for (auto* line : {&arguments_, &others_}) {
@@ -420,7 +420,10 @@ void TensorPulls::quiet(RegionPullId id, Pull& pull) {
     context_.send(holder.process,
                   PullTensorCancelled{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
   }
-  if (pull.unwanted) return finish(id, Failure{ErrorCode::cancelled, "it is not wanted any more"});
+  if (pull.unwanted)
+    return finish(id, Failure{ErrorCode::cancelled,
+                              "no reader needs it any "
+                              "more"});
   if (holder.keeps) back_off(holder.process);
   const bool holder_is_out = holder.disconnected || pull.gone.contains(holder.process);
   try_failed(pull, pull.last, holder_is_out, false);
@@ -503,7 +506,7 @@ void TensorPulls::peer_gone(ProcessId peer, bool may_return) {
     if (may_return) mark_disconnected.hit();
     pull.last = {ErrorCode::unavailable, may_return
                                              ? "the connection to the process that has it broke"
-                                             : "the process that had it is gone"};
+                                             : "the process that held it has exited"};
     if (pull.stage == Stage::requesting || pull.stage == Stage::closing) {
       try_failed(pull, pull.last, true, false);
       move_on(id, pull);
@@ -530,7 +533,7 @@ void TensorPulls::tick() {
       reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::closing) {
       mark_silent_holder.hit();
-      try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
+      try_failed(pull, {ErrorCode::timed_out, "the holder does not reply"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::requesting && !pull.requested_again) {
       pull.requested_again = true;
@@ -539,7 +542,7 @@ void TensorPulls::tick() {
       mark_silent_holder.hit();
       context_.send(pull.holders.front().process, PullTensorCancelled{pull.transfer, 0});
       if (pull.holders.front().keeps) back_off(pull.holders.front().process);
-      try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
+      try_failed(pull, {ErrorCode::timed_out, "the holder does not reply"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::moving) {
       mark_no_progress.hit();

@@ -8,8 +8,8 @@
 namespace mobula::internal::transfer {
 namespace {
 
-const CoverageMark mark_keeper_failed("regions.keeper_failed");
-const CoverageMark mark_keeper_shunned("regions.keeper_shunned");
+const CoverageMark mark_replica_failed("regions.replica_failed");
+const CoverageMark mark_replica_avoided("regions.replica_avoided");
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void TensorPulls::follow(Pull& pull, const std::vector<ProcessId>& replica_holde
         pull.holders, [&](const Holder& each) { return each.process == other; });
     if (is_known || pull.gone.contains(other) || other == context_.self) continue;
     if (is_backed_off(other)) {
-      mark_keeper_shunned.hit();
+      mark_replica_avoided.hit();
       continue;
     }
     pull.holders.push_front({.process = other, .keeps = true});
@@ -55,7 +55,7 @@ bool TensorPulls::is_backed_off(ProcessId replica_holder) const {
 }
 
 void TensorPulls::back_off(ProcessId replica_holder) {
-  mark_keeper_failed.hit();
+  mark_replica_failed.hit();
   if (backed_off_.size() >= context_.options.max_holders_backed_off) {
     std::erase_if(backed_off_, [&](const auto& each) { return each.second <= context_.now; });
   }

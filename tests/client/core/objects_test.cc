@@ -308,7 +308,7 @@ TEST_F(Holds, CountsQuietlyOnlyWithoutSideEffects) {
   EXPECT_TRUE(core_.release_quietly(ObjectId::of(1)));
   release(ObjectId::of(1));
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u) << "two were taken, two given back";
-  EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "it is gone";
+  EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "it has left";
 }
 
 TEST_F(Holds, WantsQuietlyOnlyPresentOrPending) {

@@ -144,7 +144,7 @@ TEST_F(Streams, ReplyAcknowledged_StreamIsQuiet) {
   EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "a call is under way";
   now_ = now_ + 10s;
   from_executor(reply_to(1, 101));
-  EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "the answer has not been acknowledged";
+  EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "the reply has not been acknowledged";
   now_ = now_ + 20ms;
   step(Tick{});
   EXPECT_TRUE(core_.is_quiet(ProcessId::of(20)));

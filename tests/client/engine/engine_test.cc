@@ -241,12 +241,12 @@ TEST_F(EngineRings, WakesCoalescingExecutorForWaiter) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
-  agent_->nap();
+  agent_->sleep_coalesced();
   const auto call = mobula::task<same>.remote(2);
-  EXPECT_TRUE(agent_->naps());
+  EXPECT_TRUE(agent_->sleeps_coalesced());
   int value = 0;
   std::thread waiting([&] { value = mobula::get(call, 60s); });
-  EXPECT_TRUE(eventually([&] { return !agent_->naps(); }));
+  EXPECT_TRUE(eventually([&] { return !agent_->sleeps_coalesced(); }));
   agent_->poll();
   waiting.join();
   EXPECT_EQ(value, 2);
@@ -265,17 +265,17 @@ TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
     });
     const bool for_calls = until == SpinThenPark::Until::calls_have_gathered;
     int sleeps = 0;
-    bool napped = false;
+    bool coalesced = false;
     EXPECT_TRUE(eventually([&] {
       const auto sleep = agent_->engine_sleep();
-      napped = napped || sleep == DoorbellSleep::nap;
+      coalesced = coalesced || sleep == DoorbellSleep::coalesced;
       if (sleep == DoorbellSleep::on_word) {
         ++sleeps;
         agent_->ring_engine();
       }
-      return for_calls ? napped : sleeps > 8 * WaitParameters{}.parks_between_trials;
+      return for_calls ? coalesced : sleeps > 8 * WaitParameters{}.parks_between_trials;
     }));
-    EXPECT_EQ(napped, for_calls);
+    EXPECT_EQ(coalesced, for_calls);
     over = true;
     agent_->ring_engine();
     waiting.join();

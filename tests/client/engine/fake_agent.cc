@@ -351,12 +351,13 @@ DoorbellSleep sleep_at(const DoorbellFiles& bell) {
 
 }  // namespace
 
-void FakeAgent::nap() {
-  MOBULA_CHECK(thread_->run([this] { rings_.doorbell()->announce(Doorbell::Sleep::nap); }).ok(),
-               "a nap");
+void FakeAgent::sleep_coalesced() {
+  MOBULA_CHECK(
+      thread_->run([this] { rings_.doorbell()->announce(Doorbell::Sleep::coalesced); }).ok(),
+      "sleep_coalesced");
 }
 
-bool FakeAgent::naps() const { return sleep_at(own_bell_) == DoorbellSleep::nap; }
+bool FakeAgent::sleeps_coalesced() const { return sleep_at(own_bell_) == DoorbellSleep::coalesced; }
 
 void FakeAgent::poll() {
   MOBULA_CHECK(thread_->run([this] { poll_rings(); }).ok(), "a poll");

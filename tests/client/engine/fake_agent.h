@@ -58,8 +58,8 @@ class FakeAgent {
   void refuse_rings();
   // Its executors use a coalesced wake-up from now on. Once woken, they read their rings once and
   // then block as before.
-  void nap();
-  bool naps() const;
+  void sleep_coalesced();
+  bool sleeps_coalesced() const;
   void poll();
   // From now on it has no space: requests for memory wait until give_space().
   void refuse_space();

@@ -200,23 +200,25 @@ TEST_F(RingLinksTest, CollectsAllWithoutDoorbell) {
 // Until the caller waits for a reply, or the ring is full.
 TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
   open(1);
-  const auto nap = [this] { executor_.links.doorbell()->announce(Doorbell::Sleep::nap); };
-  nap();
+  const auto sleep_coalesced = [this] {
+    executor_.links.doorbell()->announce(Doorbell::Sleep::coalesced);
+  };
+  sleep_coalesced();
   EXPECT_TRUE(call("one"));
   EXPECT_TRUE(call("two"));
-  EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap);
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::coalesced);
   caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake);
   executor_.collect();
   EXPECT_THAT(executor_.received, ElementsAre("one", "two"));
 
-  nap();
+  sleep_coalesced();
   EXPECT_TRUE(call("three"));
   executor_.links.doorbell()->announce(Doorbell::Sleep::on_event);  // the coalesced wake-up is over
   caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::on_event) << "it has looked before";
 
-  nap();
+  sleep_coalesced();
   EXPECT_TRUE(call(std::string(150'000, 'x')));
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake) << "the ring is full";
 }
@@ -224,20 +226,20 @@ TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
 TEST_F(RingLinksTest, WakesProcessFromCoalescedSleep) {
   open(1);
   const auto& bell = executor_.links.doorbell();
-  bell->announce(Doorbell::Sleep::nap);
-  std::thread napper([&] { bell->nap(3600s); });
+  bell->announce(Doorbell::Sleep::coalesced);
+  std::thread sleeper([&] { bell->sleep_coalesced(3600s); });
   EXPECT_TRUE(call("one"));
   caller_.links.flush_deferred_wakes();
-  napper.join();
+  sleeper.join();
 }
 
 TEST_F(RingLinksTest, ForgetsCoalescingPeerWithRing) {
   open(1);
-  executor_.links.doorbell()->announce(Doorbell::Sleep::nap);
+  executor_.links.doorbell()->announce(Doorbell::Sleep::coalesced);
   EXPECT_TRUE(call("one"));
   EXPECT_TRUE(caller_.links.close(1));
   caller_.links.flush_deferred_wakes();
-  EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap) << "its memory is gone from here";
+  EXPECT_EQ(executor_.sleep(), DoorbellSleep::coalesced) << "its memory is gone from here";
 }
 
 TEST_F(RingLinksTest, RejectsInvalidIndicesOrDescriptors) {

@@ -55,7 +55,7 @@ TEST_F(ExecutorProcessTest, ReadsMessagesSentBeforeReady) {
   // All messages are sent before the executor exists.
   say(pair->first, preparation());
   say(pair->first, assignment());
-  say(pair->first, EndExecutor{false, "it is not wanted any more"});
+  say(pair->first, EndExecutor{false, "no reader needs it any more"});
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

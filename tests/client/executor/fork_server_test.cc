@@ -62,11 +62,11 @@ TEST(ForkServerCheck, InspectsThreadsAndMemoryOfThisProcess) {
 
 TEST(StartedAs, ReadsRoleFromEnvironment) {
   EXPECT_EQ(started_as(), StartedAs::driver);
-  ::setenv("MOBULA_NURSERY_FD", "17", 1);
+  ::setenv("MOBULA_FORK_SERVER_FD", "17", 1);
   EXPECT_EQ(started_as(), StartedAs::fork_server);
-  ::setenv("MOBULA_NURSERY_FD", "nonsense", 1);
+  ::setenv("MOBULA_FORK_SERVER_FD", "nonsense", 1);
   EXPECT_EQ(started_as(), StartedAs::driver);
-  ::unsetenv("MOBULA_NURSERY_FD");
+  ::unsetenv("MOBULA_FORK_SERVER_FD");
   ::setenv("MOBULA_EXECUTOR_FD", "17", 1);
   EXPECT_EQ(started_as(), StartedAs::executor);
   ::unsetenv("MOBULA_EXECUTOR_FD");

@@ -118,9 +118,9 @@ TEST(ProviderContract, LiesInLaunch_FailTheInstance) {
   EXPECT_EQ(reply.instances[0].ref, "1");
   EXPECT_THAT(reply.instances[1].error->text, HasSubstr("another instance has the ref 1"));
   EXPECT_THAT(reply.instances[2].error->text, HasSubstr("no valid ref"));
-  EXPECT_THAT(reply.instances[3].error->text, HasSubstr("the answer of launch lacks d"));
+  EXPECT_THAT(reply.instances[3].error->text, HasSubstr("the reply of launch lacks d"));
   EXPECT_THAT(warnings_of(reply), HasSubstr("'stranger'"));
-  EXPECT_THAT(warnings_of(reply), HasSubstr("two answers have the name a"));
+  EXPECT_THAT(warnings_of(reply), HasSubstr("two replies have the name a"));
 }
 
 TEST(ProviderContract, LiesInList_MakeItIncomplete) {

@@ -108,7 +108,7 @@ TEST(ProviderProcess, SurvivesEndlessStderr) {
   options.timeout = 300ms;
   const auto reply = reply_of(options, ProviderCall::list);
   ASSERT_TRUE(reply.error);
-  EXPECT_THAT(reply.error->text, HasSubstr("did not answer"));
+  EXPECT_THAT(reply.error->text, HasSubstr("did not reply"));
   EXPECT_LE(reply.error->text.size(), max_provider_text);
 }
 
@@ -122,7 +122,7 @@ TEST(ProviderProcess, Hang_KillsWholeGroup) {
   provider.start(call_of(ProviderCall::list));
   const auto replies = replies_of(provider, 1);
   ASSERT_EQ(replies.size(), 1u);
-  EXPECT_THAT(replies[0].error->text, HasSubstr("did not answer within 2 s; it was killed"));
+  EXPECT_THAT(replies[0].error->text, HasSubstr("did not reply within 2 s; it was killed"));
   std::ifstream in(file);
   pid_t child = 0;
   pid_t leader = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the provider `slurm` against the Slurm of SLURM_CONF, which tests/deploy/slurm.sh starts.
 
-Usage: slurm_calls.py MOBULA TEMPLATE STEADY_TASKS FOLDER [TEST...]
+Usage: slurm_calls.py MOBULA TEMPLATE STEADY_TASKS DIRECTORY [TEST...]
 """
 
 import json
@@ -11,15 +11,15 @@ import sys
 import time
 import unittest
 
-MOBULA, TEMPLATE, STEADY_TASKS, FOLDER = (os.path.abspath(each) for each in sys.argv[1:5])
+MOBULA, TEMPLATE, STEADY_TASKS, DIRECTORY = (os.path.abspath(each) for each in sys.argv[1:5])
 TIMEOUT = 150  # seconds; the machine may be busy
 
 
 class SlurmCalls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.state = os.path.join(FOLDER, "fleet-head")
-        cls.directory = os.path.join(FOLDER, "fleet")
+        cls.state = os.path.join(DIRECTORY, "fleet-head")
+        cls.directory = os.path.join(DIRECTORY, "fleet")
         subprocess.run([MOBULA, "start", "--head", "--no-worker", "--state-dir", cls.state], check=True, timeout=TIMEOUT)
 
     @classmethod
@@ -117,7 +117,7 @@ class SlurmCalls(unittest.TestCase):
 
         def kinds():
             return {event["kind"] for event in self.events() if node in json.dumps(event)}
-        stop = os.path.join(FOLDER, "stop")
+        stop = os.path.join(DIRECTORY, "stop")
         with open(os.path.join(self.state, "default", "head", "head.json"), encoding="utf-8") as file:
             address = json.load(file)["address"]
         tasks = subprocess.Popen([STEADY_TASKS, stop], env={**os.environ, "MOBULA_STATE_DIR": self.state, "MOBULA_ADDRESS": address},
@@ -139,13 +139,13 @@ class SlurmCalls(unittest.TestCase):
         self.assertIn("JobState=COMPLETED", state)
 
     def test_autoscaler_submits_and_ends_jobs(self):
-        types = os.path.join(FOLDER, "types.yaml")
+        types = os.path.join(DIRECTORY, "types.yaml")
         with open(types, "w", encoding="utf-8") as file:
             json.dump({"max_workers": 2, "idle_timeout_minutes": 0.02,
                        "provider": {"type": "slurm", "directory": self.directory, "template": TEMPLATE},
                        "available_node_types": {"cpu": {"resources": {"CPU": 4}, "max_workers": 2,
                                                         "node_config": {"arguments": ["--time=60"]}}}}, file)
-        with open(os.path.join(FOLDER, "autoscale.log"), "w", encoding="utf-8") as log:
+        with open(os.path.join(DIRECTORY, "autoscale.log"), "w", encoding="utf-8") as log:
             autoscaler = subprocess.Popen([MOBULA, "autoscale", "--types", types, "--state-dir", self.state], stdout=log, stderr=log)
 
         def jobs():
@@ -161,7 +161,7 @@ class SlurmCalls(unittest.TestCase):
             autoscaler.terminate()
             autoscaler.wait()
             if sys.exc_info()[0]:
-                with open(os.path.join(FOLDER, "autoscale.log"), encoding="utf-8") as log:
+                with open(os.path.join(DIRECTORY, "autoscale.log"), encoding="utf-8") as log:
                     print(log.read()[-4000:], file=sys.stderr)
 
 

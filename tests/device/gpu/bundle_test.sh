@@ -25,7 +25,7 @@ code=0
 if grep -q '"status":"\(passed\|failed\)"' "$work"/none/no-gpu-*.jsonl; then fail "a stage passed or failed without a driver"; fi
 
 # The whole bundle, with a record and a page of the device and the date.
-export MOBULA_SIMULATED_GPU="folder=$work/gpus count=1 memory=4294967296"
+export MOBULA_SIMULATED_GPU="directory=$work/gpus count=1 memory=4294967296"
 export MOBULA_CUDA_LIBRARY=$3 MOBULA_NVML_LIBRARY=$4 PATH=$6:$PATH
 # NCCL is where PyTorch has it.
 unset MOBULA_NCCL_LIBRARY

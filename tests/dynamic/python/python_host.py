@@ -198,7 +198,7 @@ def start(num_cpus, executor):
 
 
 class AsyncCalls:
-    """The calls of an asynchronous actor as tasks of an asyncio loop, which runs on a thread beside the main one."""
+    """The calls of an asynchronous actor as tasks of an asyncio loop, which runs on a second thread."""
 
     def __init__(self):
         self.source, self.tasks = native.open_source(), {}

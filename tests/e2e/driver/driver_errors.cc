@@ -79,6 +79,7 @@ int blocks_in_calls(const Words&) {
     });
   };
   block([endless] { (void)mobula::wait(std::vector{endless, endless}, {.num_returns = 2}); });
+  block([endless] { (void)mobula::get(endless); });
   block([endless_vector] { (void)mobula::get_view(endless_vector); });
   block([endless] {
     mobula::CompletionQueue queue;
@@ -298,6 +299,11 @@ int speaks_second(int number) {
   std::cerr << "line of second " << number << "\n";
   return number;
 }
+// Runs in an executor that starts for this task alone.
+int speaks_with_gpu(int number) {
+  std::cout << "line of with_gpu " << number << "\n";
+  return number;
+}
 class Speaker {
  public:
   Speaker() { std::cout << "line of Speaker 0\n"; }
@@ -363,6 +369,9 @@ int labels_output(const Words&) {
     report.equal("first", mobula::get(mobula::task<speaks_first>.remote(i), seconds(30)), i);
     report.equal("second", mobula::get(mobula::task<speaks_second>.remote(i), seconds(30)), i);
   }
+  const auto with_gpu = mobula::task<speaks_with_gpu>.options({.num_gpus = 1});
+  for (int i = 0; i < 5; ++i)
+    report.equal("with a GPU", mobula::get(with_gpu.remote(i), seconds(30)), i);
   auto speaker = mobula::actor<Speaker>.remote();
   for (int i = 1; i < 5; ++i)
     report.equal("actor", mobula::get(speaker.call<&Speaker::speaks>(i), seconds(30)), i);

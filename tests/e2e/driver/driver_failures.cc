@@ -149,6 +149,39 @@ int keeps_values(const Words&) {
   return report.exit_code();
 }
 
+std::vector<double> block_of(double value) { return std::vector<double>(1 << 14, value); }
+double sum_of_ends(const std::vector<double>& block) { return block.front() + block.back(); }
+
+// Rounds of retryable tasks whose large results are stored on a node that the test kills. Tasks on
+// two other nodes read them. Arguments: the node of the results, and the nodes of the readers.
+int reads_results(const Words& arguments) {
+  Report report;
+  const mobula::TaskOptions makers{.num_cpus = 0.25,
+                                   .scheduling = mobula::NodeAffinity{arguments.at(0), true},
+                                   .max_retries = -1};
+  std::atomic<bool> stopped = false;
+  std::thread listener([&stopped] { stopped = hear() == "stop"; });
+  for (int round = 1; !stopped; ++round) {
+    std::vector<mobula::ObjectRef<double>> sums;
+    for (int i = 0; i < 12; ++i) {
+      const auto block = mobula::task<block_of>.options(makers).remote(i);
+      for (std::size_t reader = 1; reader < arguments.size(); ++reader) {
+        const mobula::NodeAffinity there{arguments.at(reader)};
+        sums.push_back(mobula::task<sum_of_ends>
+                           .options({.num_cpus = 0.25, .scheduling = there, .max_retries = -1})
+                           .remote(block));
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const auto sum = mobula::try_get(sums[i], seconds(60));
+      report.equal("sum", sum ? sum.value() : -1, 2.0 * static_cast<double>(i / 2));
+    }
+    tell("round " + std::to_string(round) + ";");
+  }
+  listener.join();
+  return report.exit_code();
+}
+
 // Holds tasks, an actor, and objects until it is killed.
 int holds(const Words&) {
   auto actor = mobula::actor<Counter>.remote();
@@ -229,8 +262,13 @@ int completes(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> failure_scenarios() {
-  return {{"crashes", &crashes},    {"steady", &steady}, {"awaits_error", &awaits_error},
-          {"moves", &moves},        {"holds", &holds},   {"keeps_values", &keeps_values},
+  return {{"crashes", &crashes},
+          {"steady", &steady},
+          {"awaits_error", &awaits_error},
+          {"moves", &moves},
+          {"holds", &holds},
+          {"keeps_values", &keeps_values},
+          {"reads_results", &reads_results},
           {"completes", &completes}};
 }
 

@@ -5,10 +5,12 @@
     rayenv/bin/python tests/golden/ray/record.py --out tests/golden/ray/sequences.json
 
 A sequence runs on one node of a few fixed shapes. Its steps are drawn while it runs: only a running request can end.
-    ["task", {resources}]                  a task that runs until its end is requested
-    ["task", {resources}, group, bundle]   the same in a placement group; bundle -1: any
-    ["group", strategy, [{resources}, …]]  a placement group
-    ["end", number]                        request `number` ends (a task) or is removed (a group)
+
+- `["task", {resources}]`: a task that runs until its end is requested
+- `["task", {resources}, group, bundle]`: the same in a placement group; bundle -1: any
+- `["group", strategy, [{resources}, ...]]`: a placement group
+- `["end", number]`: request `number` ends (a task) or is removed (a group)
+
 The result of a step lists the requests that it started: [number, {resource: [instances]}] for a task, [number, {}]
 for a group, and [number, "refused"] for a request that Ray rejects at submission. All other requests wait.
 Ray does not guarantee an order between waiting requests, so no request ends while more than one waits.
@@ -43,14 +45,14 @@ class Mistaken(Exception):
 
 
 @ray.remote(max_calls=0, max_retries=0)
-def hold(folder, number):
+def hold(directory, number):
     context = ray.get_runtime_context()
     ids = {name: sorted(int(each) for each in given) for name, given in context.get_accelerator_ids().items() if given}
-    path = os.path.join(folder, f"runs-{number}")
+    path = os.path.join(directory, f"runs-{number}")
     with open(path + ".part", "w") as out:
         json.dump(ids, out)
     os.rename(path + ".part", path)
-    while not os.path.exists(os.path.join(folder, f"end-{number}")):
+    while not os.path.exists(os.path.join(directory, f"end-{number}")):
         time.sleep(0.01)
 
 
@@ -73,7 +75,7 @@ class Sequence:
 
     def __init__(self, shape, draw, patience):
         self.shape, self.draw, self.patience = shape, draw, patience
-        self.folder = tempfile.mkdtemp(prefix="ray-sequence-")
+        self.directory = tempfile.mkdtemp(prefix="ray-sequence-")
         self.steps, self.answers = [], []
         self.asked = []   # per request: its resources, or the group's bundles
         self.groups = {}  # number -> group
@@ -102,8 +104,8 @@ class Sequence:
             if number in self.groups:
                 if self.groups[number].wait(timeout_seconds=0.01):
                     news.append([number, {}])
-            elif os.path.exists(os.path.join(self.folder, f"runs-{number}")):
-                with open(os.path.join(self.folder, f"runs-{number}")) as text:
+            elif os.path.exists(os.path.join(self.directory, f"runs-{number}")):
+                with open(os.path.join(self.directory, f"runs-{number}")) as text:
                     news.append([number, json.load(text)])
         for number, _ in news:
             self.waiting.discard(number)
@@ -123,10 +125,10 @@ class Sequence:
             if not self.as_booked():  # a start or a release is imminent
                 quiet_since = time.monotonic()
                 if quiet_since > limit:
-                    raise Mistaken("what Ray has booked is not what runs")
+                    raise Mistaken("Ray's accounting differs from the running requests")
             time.sleep(0.03)
         if not until(self.as_booked, SETTLE):
-            raise Mistaken("what Ray has booked is not what runs")
+            raise Mistaken("Ray's accounting differs from the running requests")
         return sorted(news)
 
     def ask(self, step):
@@ -146,7 +148,7 @@ class Sequence:
                 options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                     self.groups[step[2]], placement_group_bundle_index=step[3])
             try:
-                self.refs[number] = hold.options(**options).remote(self.folder, number)
+                self.refs[number] = hold.options(**options).remote(self.directory, number)
             except ValueError:
                 self.over.add(number)
                 self.answers.append([[number, "refused"]])
@@ -171,7 +173,7 @@ class Sequence:
         if number in self.groups:
             remove_placement_group(self.groups[number])
         else:
-            open(os.path.join(self.folder, f"end-{number}"), "w").close()
+            open(os.path.join(self.directory, f"end-{number}"), "w").close()
             ray.wait([self.refs[number]], timeout=SETTLE)
         self.running.discard(number)
         self.over.add(number)
@@ -180,7 +182,7 @@ class Sequence:
         for number in sorted(self.waiting - set(self.groups)):
             ray.cancel(self.refs[number], force=True)
         for number in sorted(set(self.refs)):
-            open(os.path.join(self.folder, f"end-{number}"), "w").close()
+            open(os.path.join(self.directory, f"end-{number}"), "w").close()
         ray.wait(list(self.refs.values()), num_returns=len(self.refs), timeout=SETTLE) if self.refs else None
         for number, group in self.groups.items():
             if number not in self.over:
@@ -188,7 +190,7 @@ class Sequence:
         self.running.clear()
         self.waiting.clear()
         ok = until(self.as_booked, SETTLE)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
         return ok
 
     # ---- drawing -------------------------------------------------------------------------------

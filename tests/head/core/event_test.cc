@@ -152,7 +152,7 @@ TEST_F(Events, PlannedActorEnd_IsNoError) {
   const auto spec = cluster.actor(1, 1);
   cluster.creates(agent, spec);
   const auto slot = cluster.actor_comes_alive(agent);
-  cluster.from_driver(agent, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(agent, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   EndCause cause;
   cause.kind = EndKind::retired;
   cluster.actor_executor_dies(agent, slot, cause);

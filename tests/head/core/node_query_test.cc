@@ -87,7 +87,7 @@ TEST_F(NodeQuery, CollectsLogsOfJobFromAllNodes) {
   send_query("logs", JobId::of(1).hex());
   EXPECT_TRUE(cluster.replies.empty());
   lists(agent, {{log_of_slot(slot), JobId::of(1), 10, 5, true}});
-  EXPECT_TRUE(cluster.replies.empty()) << "one has not answered";
+  EXPECT_TRUE(cluster.replies.empty()) << "one has not replied";
   lists(other, {{"slot-0badcafe", JobId::of(1), 7, 4, false}});
   const Json list = document();
   ASSERT_EQ(list["items"].size(), 2u) << list;

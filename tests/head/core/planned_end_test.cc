@@ -103,7 +103,7 @@ TEST_F(PlannedEnd, ActorEnding_NameIsFree) {
   spec.name = "shared";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
-  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   cluster.from_driver(home, 1, FindActor{5, "shared", ""});
   const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
   ASSERT_EQ(found.size(), 1u);
@@ -156,7 +156,7 @@ TEST_F(PlannedEnd, ActorFoundByProcess_Stays) {
   cluster.actor_comes_alive(agent);
   const ProcessId finder = ProcessId::of(77);
   cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
-  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
   cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
   cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
@@ -169,7 +169,7 @@ TEST_F(PlannedEnd, OwnerExited_FoundActorSurvives) {
   const ProcessId finder = ProcessId::of(77);
   cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
   cluster.from_process(agent, maker, Role::executor, 1,
-                       EndActor{spec.actor, false, true, "its last handle is gone"});
+                       EndActor{spec.actor, false, true, "its last handle was released"});
   exits(maker);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   cluster.take<StopSlot>(agent);
@@ -184,7 +184,7 @@ TEST_F(PlannedEnd, FindsActorThatOwnerReleased) {
   cluster.actor_comes_alive(agent);
   const ProcessId finder = ProcessId::of(77);
   cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
-  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   cluster.from_driver(home, 1, FindActor{6, "shared", ""});
   cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
@@ -202,7 +202,7 @@ TEST_F(PlannedEnd, FoundActor_StaysWhileRestarting) {
   EndCause cause = retired();
   cause.kind = EndKind::out_of_memory;  // causes a backoff before the next incarnation
   cluster.slot_gone(agent, start.slot, cause);
-  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   EXPECT_NE(cluster.state_of(spec.actor).state, ActorState::dead);
 }
 

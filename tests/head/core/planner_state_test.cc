@@ -135,8 +135,7 @@ TEST_F(PlannerState, RejectsOversizedStateAndNamesExcess) {
   const auto refused = small.tool("planner_state");
   EXPECT_FALSE(refused.ok);
   EXPECT_EQ(refused.code, ErrorCode::resource_exhausted);
-  EXPECT_NE(refused.text.find(" slots, which is more than one answer takes"), std::string::npos)
-      << refused.text;
+  EXPECT_NE(refused.text.find(" slots, the limit of one reply"), std::string::npos) << refused.text;
 }
 
 TEST_F(PlannerState, MeasuresIdleTimeSinceLastSlot) {

@@ -180,6 +180,18 @@ TEST_F(Recovery, DriverNeverReturned_SlotsEnd) {
   EXPECT_TRUE(cluster.view().jobs[0].ended);
 }
 
+TEST_F(Recovery, HeadRestartsAgain_AbsenceContinues) {
+  cluster.wall_clock_runs = true;
+  recover_without_the_driver();
+  cluster.pass(HeadOptions{}.driver_absence - 10s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  cluster.pass(11s);
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+}
+
 // The agent of the driver died with the head, so the driver needs another one.
 TEST_F(Recovery, DriverReturnsLate_JobContinues) {
   recover_without_the_driver();
@@ -272,7 +284,7 @@ TEST_F(Recovery, ActorEndedBeforeNodeReturned_StaysDead) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
-  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   EXPECT_TRUE(cluster.received<ActorChanged>(home, driver).empty());
   cluster.register_agent(agent);
   EXPECT_EQ(agent.registered->unknown_slots, std::vector<SlotId>{start.slot});
@@ -285,7 +297,7 @@ TEST_F(Recovery, ActorEndedBeforeNodeReturned_StaysDead) {
 
 TEST_F(Recovery, EndOfDeadOrUnknownActor_RepliesDead) {
   auto spec = cluster.actor(1, 2);
-  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle was released"});
   EXPECT_EQ(cluster.received<ActorChanged>(home, driver).at(0).state, ActorState::dead);
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);

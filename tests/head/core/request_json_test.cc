@@ -102,7 +102,7 @@ TEST(RequestJson, RejectsWhatSubmissionRejects) {
        {R"({"num_cpus": 1e15})", "num_cpus"},
        {R"({"num_cpus": 1e400})", "has a number that is too large"},
        {R"({"bundles": [{"num_cpus": -1e999}]})", "has a number that is too large"},
-       {R"({"num_cpus": NaN})", "is no JSON: byte 14 cannot be read"},
+       {R"({"num_cpus": NaN})", "is not JSON: byte 14 cannot be read"},
        {R"({"scheduling": "SPREAD"})", R"(is not one of "Default", "Spread")"},
        {R"({"scheduling": 1})", R"(is not one of "Default", "Spread")"},
        {R"({"scheduling": {}})", "scheduling names a node by its node_id"},
@@ -140,7 +140,7 @@ TEST(RequestJson, RejectsWhatSubmissionRejects) {
         "num_cpu is not known; known are num_cpus, num_gpus, gpu_memory, memory, resources, "
         "accelerator_type, label_selector, fallback_selectors, node_id, scheduling, "
         "priority, job_id"},
-       {R"({"num_cpus": )", "is no JSON: byte 14"},
+       {R"({"num_cpus": )", "is not JSON: byte 14"},
        {R"([1])", "JSON"}});
 }
 

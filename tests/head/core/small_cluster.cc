@@ -10,6 +10,7 @@ void SmallCluster::start_head() {
   core_.emplace(options_);
   Started started;
   started.epoch_id = Hash128{7, ++starts_};
+  if (wall_clock_runs) started.wall_ms = now.ns() / 1'000'000;
   for (const auto& [key, value] : journal_) started.rows.push_back({key.first, key.second, value});
   step(std::move(started));
 }

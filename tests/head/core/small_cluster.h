@@ -149,6 +149,7 @@ class SmallCluster {
   std::vector<RenewTicket> renewed;
   std::vector<std::string> log;
   Time now = Time::from_ns(1'000'000'000);
+  bool wall_clock_runs = false;  // false: each head starts at the wall time 0
 
  private:
   void replay();

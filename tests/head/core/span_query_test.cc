@@ -55,7 +55,7 @@ TEST_F(SpanQuery, QueriesAllProcessesAndDescribesThem) {
   const auto second = query(2);
   EXPECT_GT(first.limit, 0u);
   answers(1, first.request);
-  EXPECT_TRUE(cluster.replies.empty()) << "one has not answered";
+  EXPECT_TRUE(cluster.replies.empty()) << "one has not replied";
   answers(2, second.request);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(cluster.replies[0].request, 9u);

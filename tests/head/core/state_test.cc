@@ -342,7 +342,7 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
                      ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {object}, 0});
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 1u);
-  EXPECT_NE(cluster.replies[0].json.find("has not answered in time"), std::string::npos);
+  EXPECT_NE(cluster.replies[0].json.find("has not replied in time"), std::string::npos);
 
   cluster.replies.clear();
   query();

@@ -248,7 +248,7 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   send_query("list", "transfers");
   answers(1, {});
   answers(2, {});
-  EXPECT_TRUE(cluster.replies.empty()) << "one agent has not answered";
+  EXPECT_TRUE(cluster.replies.empty()) << "one agent has not replied";
   EXPECT_EQ(cluster.take<TransfersRequest>(silent).size(), 1u);
   EXPECT_TRUE(cluster.take<TransfersRequest>(older).empty()) << "it could not read the question";
   cluster.comes_back_as(silent, 778);

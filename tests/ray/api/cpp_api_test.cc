@@ -118,7 +118,7 @@ TEST(api_test, CreateAndRemovePlacementGroup) {
 }
 
 void returns_nothing() {}
-void throws_logic_error() { throw std::logic_error("the answer is no"); }
+void throws_logic_error() { throw std::logic_error("the reply is no"); }
 std::size_t by_rvalue(std::string&& text) { return std::move(text).size(); }
 std::size_t by_const_reference(const std::string& text) { return text.size(); }
 int overload(int x) { return x; }
@@ -190,8 +190,7 @@ TEST(ray_remote_test, ExceptionTask) {
     got(failed);
     FAIL() << "no exception";
   } catch (const std::logic_error& error) {
-    EXPECT_NE(std::string(error.what()).find("the answer is no"), std::string::npos)
-        << error.what();
+    EXPECT_NE(std::string(error.what()).find("the reply is no"), std::string::npos) << error.what();
   }
 }
 

@@ -14,7 +14,7 @@
 
 #include "base/random.h"
 #include "tensor/collective/core/half.h"
-#include "tensor/collective/core/progress.h"
+#include "tensor/collective/core/plan_progress.h"
 #include "tensor/collective/core/reduction.h"
 
 namespace mobula::internal::collective {

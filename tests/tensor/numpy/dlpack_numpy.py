@@ -45,7 +45,7 @@ def elements(dtype, extents):
 
 
 class Made:
-    """What a producer is to NumPy: a tensor of Mobula with these elements, its first and last extent swapped."""
+    """A producer for NumPy: a tensor of Mobula with these elements, its first and last extent swapped."""
 
     def __init__(self, array, versioned):
         self.versioned = versioned
@@ -61,7 +61,7 @@ class Made:
 
     def __dlpack__(self, **asked):
         if self.versioned and asked.get("max_version") is None:
-            raise BufferError("it was asked for the other form")
+            raise BufferError("export: NumPy requested the unversioned form")
         return api.PyCapsule_New(self.managed, NAMES[self.versioned], NO_DESTRUCTOR)
 
 
@@ -93,7 +93,7 @@ class ToNumpy(unittest.TestCase):
         for versioned in FORMS:
             self.assertEqual(np.from_dlpack(Made(elements("int32", (2, 0, 5)), versioned)).shape, (5, 0, 2))
 
-    def test_the_memory_is_the_same_until_the_last_look_is_gone(self):
+    def test_shares_memory_until_the_last_view(self):
         for versioned in FORMS:
             seen = np.from_dlpack(Made(elements("float64", (4, 1, 4)), versioned))
             part = seen[1:, 0, :]
@@ -104,7 +104,7 @@ class ToNumpy(unittest.TestCase):
             self.assertTrue(np.array_equal(part, expected))
             del part, spoil
 
-    def test_what_nobody_took_is_deleted_by_its_deleter(self):
+    def test_unused_export_is_deleted_by_its_deleter(self):
         for versioned in FORMS:
             shim.mobula_shim_delete(Made(elements("int8", (1, 2, 3)), versioned).managed, versioned)
 
@@ -122,7 +122,7 @@ class FromNumpy(unittest.TestCase):
                         self.assertEqual((seen.dtype, seen.shape), (look.dtype, look.shape))
                         self.assertTrue(np.array_equal(seen, look))
 
-    def test_the_deleter_lets_numpy_have_its_memory_back(self):
+    def test_deleter_returns_memory_to_numpy(self):
         for versioned in FORMS:
             array = elements("int64", (2, 3, 4))
             held = weakref.ref(array)
@@ -131,7 +131,7 @@ class FromNumpy(unittest.TestCase):
             gc.collect()
             self.assertIsNone(held())
 
-    def test_negative_strides_are_refused_and_given_back(self):
+    def test_negative_strides_are_rejected_and_released(self):
         for versioned in FORMS:
             array = elements("int16", (2, 3, 4))
             held = weakref.ref(array)

@@ -177,7 +177,7 @@ Result<Copy> InprocTransport::copy_of(const Pull& pull, const Row& row) const {
   const auto& regions = row.offer.regions;
   if (pull.targets.size() != regions.size()) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{} regions are offered, and {} are wanted", regions.size(),
+                   fmt::format("{} regions are offered, and {} are requested", regions.size(),
                                pull.targets.size()));
   }
   Copy copy;

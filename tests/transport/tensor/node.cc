@@ -120,7 +120,7 @@ void Node::send(const BlobWriter& what) {
 
 Blob Node::receive() {
   auto frame = receive_frame(socket_, monotonic_now() + wait_timeout);
-  EXPECT_TRUE(frame) << "a node does not answer: " << (frame ? "" : frame.error().text);
+  EXPECT_TRUE(frame) << "a node does not reply: " << (frame ? "" : frame.error().text);
   return frame ? std::move(frame->bytes) : Blob();
 }
 

@@ -1,6 +1,6 @@
 """Compares exports of a sample experiment with the packages that read them: Optuna and TensorBoard.
 
-Usage: export_oracle.py BUILD_FOLDER
+Usage: export_oracle.py BUILD_DIRECTORY
 """
 
 import json
@@ -65,11 +65,11 @@ def compare_study(trials, file):
     return compared
 
 
-def compare_events(trials, directory):
+def compare_events(trials, root):
     compared = 0
     for trial in trials:
-        folder = os.path.join(directory, "trial-%06d" % trial["trial"])
-        events = EventAccumulator(folder, size_guidance={"scalars": 0})
+        directory = os.path.join(root, "trial-%06d" % trial["trial"])
+        events = EventAccumulator(directory, size_guidance={"scalars": 0})
         events.Reload()
         assert set(events.Tags()["scalars"]) == {"accuracy", "loss"}
         for tag in ("accuracy", "loss"):
@@ -84,19 +84,19 @@ def compare_events(trials, directory):
 
 
 def main():
-    folder = tempfile.mkdtemp(prefix="mobula-export-")
+    directory = tempfile.mkdtemp(prefix="mobula-export-")
     try:
         subprocess.run([os.path.join(BUILD, "tests/tune/report/tune_report_test"), "--gtest_filter=OptunaExport.WritesTrialsThatImportReads"],
-                       check=True, stdout=subprocess.DEVNULL, env={**os.environ, "MOBULA_WRITE_SAMPLE": folder})
-        storage = folder
+                       check=True, stdout=subprocess.DEVNULL, env={**os.environ, "MOBULA_WRITE_SAMPLE": directory})
+        storage = directory
         for kind, target in (("jsonl", "sample.jsonl"), ("optuna", "study.db"), ("tensorboard", "events")):
-            export(storage, kind, os.path.join(folder, target))
-        with open(os.path.join(folder, "sample.jsonl"), encoding="utf-8") as file:
+            export(storage, kind, os.path.join(directory, target))
+        with open(os.path.join(directory, "sample.jsonl"), encoding="utf-8") as file:
             trials = [json.loads(line) for line in file]
-        print("optuna %s: %d values equal" % (optuna.__version__, compare_study(trials, os.path.join(folder, "study.db"))))
-        print("tensorboard: %d scalars equal" % compare_events(trials, os.path.join(folder, "events")))
+        print("optuna %s: %d values equal" % (optuna.__version__, compare_study(trials, os.path.join(directory, "study.db"))))
+        print("tensorboard: %d scalars equal" % compare_events(trials, os.path.join(directory, "events")))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 main()

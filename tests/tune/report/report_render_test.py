@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders the report of a sample experiment in a browser.
 
-Usage: report_render_test.py TUNE_REPORT_TEST SCREENSHOT_FOLDER
+Usage: report_render_test.py TUNE_REPORT_TEST SCREENSHOT_DIRECTORY
 TUNE_REPORT_TEST writes the page. Saves a screenshot. Exits with 77 if there is no browser.
 """
 
@@ -43,12 +43,12 @@ def open_browser(profile):
 class ReportPage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.mkdtemp(prefix="mobula-report-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        page = os.path.join(folder, "report.html")
+        directory = tempfile.mkdtemp(prefix="mobula-report-")
+        cls.addClassCleanup(shutil.rmtree, directory, ignore_errors=True)
+        page = os.path.join(directory, "report.html")
         subprocess.run([WRITER, "--gtest_filter=ReportPage.HasEveryPlot"], check=True, stdout=subprocess.DEVNULL,
                        env=dict(os.environ, MOBULA_WRITE_REPORT=page))
-        cls.browser = open_browser(os.path.join(folder, "profile"))
+        cls.browser = open_browser(os.path.join(directory, "profile"))
         cls.addClassCleanup(cls.browser.quit)
         cls.browser.get("file://" + page)
 

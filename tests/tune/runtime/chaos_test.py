@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Kills the processes of experiments by SIGKILL at random points, and checks how they continue.
 
-Usage: chaos_test.py BUILD_FOLDER [--points N] [--seed S] [--rules pbt,asha] [--trials N] [--victims controller,head,...]
+Usage: chaos_test.py BUILD_DIRECTORY [--points N] [--seed S] [--rules pbt,asha] [--trials N] [--victims controller,head,...]
+
 At each point it kills a random set of the controller, the head, the agents, and a trial, after a
 random report. It starts them again, lets the experiment end, and requires that
 - a replay of the log makes the recorded decisions, as a run without the kill,
@@ -37,9 +38,9 @@ class Cluster:
 
     def __init__(self, build, others=("b",)):
         self.bin = os.path.join(os.path.abspath(build), "bin")
-        self.folder = tempfile.mkdtemp(prefix="mobula-tune-chaos-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-tune-chaos-", dir="/tmp")
         self.kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
-        os.mkdir(os.path.join(self.folder, "run"))
+        os.mkdir(os.path.join(self.directory, "run"))
         self.mobula("start", "--head", "--driver-absence", "5", *CPUS)
         self.address = self.read("a", "head/head.json")["address"]
         for node in others:
@@ -47,8 +48,8 @@ class Cluster:
         self.others = others
 
     def environment(self, node="a"):
-        return {**self.kept, "MOBULA_STATE_DIR": os.path.join(self.folder, node),
-                "XDG_RUNTIME_DIR": os.path.join(self.folder, "run")}
+        return {**self.kept, "MOBULA_STATE_DIR": os.path.join(self.directory, node),
+                "XDG_RUNTIME_DIR": os.path.join(self.directory, "run")}
 
     def mobula(self, *words, node="a", ok=True, timeout=PATIENCE):
         ended = subprocess.run([os.path.join(self.bin, "mobula"), *words], env=self.environment(node), text=True,
@@ -59,7 +60,7 @@ class Cluster:
 
     def read(self, node, file):
         try:
-            with open(os.path.join(self.folder, node, "default", file), encoding="utf-8") as text:
+            with open(os.path.join(self.directory, node, "default", file), encoding="utf-8") as text:
                 return json.load(text)
         except (OSError, ValueError):
             return {}
@@ -71,7 +72,7 @@ class Cluster:
 
     def start_agent(self, node):
         self.mobula("start", "--address", self.address, *CPUS, "--key",
-                    os.path.join(self.folder, "a", "default", "default.key"), node=node)
+                    os.path.join(self.directory, "a", "default", "default.key"), node=node)
 
     def start_again(self, dead):
         if "head" in dead:
@@ -92,7 +93,7 @@ class Cluster:
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         if not keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.directory, ignore_errors=True)
         if left is not True:
             raise Fault("processes are left: %s" % left)
 
@@ -101,7 +102,7 @@ class Cluster:
         for name in os.listdir("/proc"):
             try:
                 with open("/proc/%s/environ" % name, "rb") as file:
-                    if name.isdigit() and int(name) != os.getpid() and self.folder.encode() in file.read():
+                    if name.isdigit() and int(name) != os.getpid() and self.directory.encode() in file.read():
                         found.append(int(name))
             except OSError:
                 continue
@@ -168,7 +169,7 @@ def kill(pid):
 
 
 def play(cluster, rule, options, draw, point):
-    storage = os.path.join(cluster.folder, "storage-%d" % point)
+    storage = os.path.join(cluster.directory, "storage-%d" % point)
     words = [storage, rule, str(options.trials)] + (["relaxed"] if draw.random() < 0.3 else [])
     victims = draw.sample(options.victims, min(len(options.victims), draw.choice([1, 1, 2, 5])))
     if not {"trial", "a", "b"} & set(victims):
@@ -284,7 +285,7 @@ def main():
     finally:
         cluster.close(failed)
     if failed:
-        print("%d points failed; state in %s" % (failed, cluster.folder))
+        print("%d points failed; state in %s" % (failed, cluster.directory))
     sys.exit(1 if failed else 0)
 
 

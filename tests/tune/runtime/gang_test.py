@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs trials whose workers are on three agents, and ends one agent by SIGKILL in the middle.
 
-Usage: gang_test.py BUILD_FOLDER
-Each report must come from workers on three nodes, each trial continues from its checkpoint on the agent that
-starts in place of the lost one, and no group, process, or checkpoint is left.
+Usage: gang_test.py BUILD_DIRECTORY
+
+Each report must come from workers on three nodes. Each trial continues from its checkpoint on the agent that
+starts in place of the lost one. No group, process, or checkpoint is left.
 """
 
 import os
@@ -16,7 +17,7 @@ TRIALS = 3
 
 
 def run(cluster):
-    storage = os.path.join(cluster.folder, "storage")
+    storage = os.path.join(cluster.directory, "storage")
     controller = Controller(cluster, [storage, "gang", str(TRIALS)])
     if controller.wait_for_report(4) is None:
         raise Fault("the experiment does not begin: %s %s" % controller.finish())
@@ -46,7 +47,7 @@ def main():
         check_cluster(cluster)
         failed = False
     except Fault as fault:
-        print("FAILED %s; state in %s" % (fault, cluster.folder))
+        print("FAILED %s; state in %s" % (fault, cluster.directory))
     finally:
         cluster.close(failed)
     sys.exit(1 if failed else 0)

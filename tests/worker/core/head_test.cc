@@ -359,7 +359,7 @@ TEST_F(HeadTest, StopWithoutHead_EndsSlots) {
   agent_.step(Stop{true});
   EXPECT_TRUE(agent_.received<EndExecutor>(2).empty());
   world_.advance(5s);
-  EXPECT_TRUE(agent_.received<EndExecutor>(2).at(0).graceful) << "it has not answered";
+  EXPECT_TRUE(agent_.received<EndExecutor>(2).at(0).graceful) << "it has not replied";
 }
 
 TEST_F(HeadTest, DrainTimeout_KillsExecutors) {

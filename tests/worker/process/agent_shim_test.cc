@@ -47,10 +47,10 @@ void leave_processes(int pipe) {
   }
 }
 
-class KeeperTest : public ::testing::Test {
+class AgentShimTest : public ::testing::Test {
  protected:
-  KeeperTest() { EXPECT_EQ(::pipe(pipe_.data()), 0); }
-  ~KeeperTest() override {
+  AgentShimTest() { EXPECT_EQ(::pipe(pipe_.data()), 0); }
+  ~AgentShimTest() override {
     ::close(pipe_[0]);
     ::close(pipe_[1]);
   }
@@ -66,7 +66,7 @@ class KeeperTest : public ::testing::Test {
     EXPECT_EQ(::read(pipe_[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
     return read_stat(pid).value_or(ProcessStat{}).identity;
   }
-  int keeper_status() const {
+  int shim_status() const {
     int status = 0;
     EXPECT_EQ(::waitpid(shim_, &status, 0), shim_);
     return status;
@@ -83,7 +83,7 @@ class KeeperTest : public ::testing::Test {
   pid_t shim_ = 0;
 };
 
-TEST_F(KeeperTest, AgentDied_ShimKillsTree) {
+TEST_F(AgentShimTest, AgentDied_ShimKillsTree) {
   start([&] {
     report(pipe_[1]);
     leave_processes(pipe_[1]);
@@ -94,11 +94,11 @@ TEST_F(KeeperTest, AgentDied_ShimKillsTree) {
   std::vector<PidIdentity> below;
   for (int i = 0; i < 3; ++i) below.push_back(next_process());
   ASSERT_TRUE(signal_process(agent, SIGKILL));
-  EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
+  EXPECT_EQ(WEXITSTATUS(shim_status()), 128 + SIGKILL);
   for (const PidIdentity process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
 }
 
-TEST_F(KeeperTest, ShimSparesChosenProcesses) {
+TEST_F(AgentShimTest, ShimSparesChosenProcesses) {
   const auto leads_session = [](pid_t pid) { return ::getsid(pid) == pid; };
   start(
       [&] {
@@ -112,7 +112,7 @@ TEST_F(KeeperTest, ShimSparesChosenProcesses) {
   std::vector<PidIdentity> below;
   for (int i = 0; i < 3; ++i) below.push_back(next_process());
   ASSERT_TRUE(signal_process(agent, SIGKILL));
-  EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
+  EXPECT_EQ(WEXITSTATUS(shim_status()), 128 + SIGKILL);
   std::erase_if(below, [](const PidIdentity& each) { return !read_stat(each.pid); });
   ASSERT_EQ(below.size(), 1u) << "only the leader of a session survives";
   const PidIdentity survivor = below.front();
@@ -149,27 +149,27 @@ int agent_with_executor(int pipe) {
   }
 }
 
-TEST_F(KeeperTest, AgentDied_ShimKillsWholeProcessTree) {
+TEST_F(AgentShimTest, AgentDied_ShimKillsWholeProcessTree) {
   start([&] { return agent_with_executor(pipe_[1]); });
   const PidIdentity agent = next_process();
   std::vector<PidIdentity> below;
   for (int i = 0; i < 5; ++i) below.push_back(next_process());
   ASSERT_TRUE(signal_process(agent, SIGKILL));
-  EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
+  EXPECT_EQ(WEXITSTATUS(shim_status()), 128 + SIGKILL);
   for (const PidIdentity process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
 }
 
-TEST_F(KeeperTest, ReturnsAgentExitCodeAndLeavesNothing) {
+TEST_F(AgentShimTest, ReturnsAgentExitCodeAndLeavesNothing) {
   start([&] {
     leave_processes(pipe_[1]);
     return 7;
   });
-  EXPECT_EQ(WEXITSTATUS(keeper_status()), 7);
+  EXPECT_EQ(WEXITSTATUS(shim_status()), 7);
   ::fcntl(pipe_[0], F_SETFL, O_NONBLOCK);
   for (pid_t pid = 0; ::read(pipe_[0], &pid, sizeof pid) > 0;) EXPECT_FALSE(read_stat(pid)) << pid;
 }
 
-TEST_F(KeeperTest, ForwardsSigtermToAgent) {
+TEST_F(AgentShimTest, ForwardsSigtermToAgent) {
   start([&] {
     sigset_t term;
     ::sigemptyset(&term);
@@ -182,10 +182,10 @@ TEST_F(KeeperTest, ForwardsSigtermToAgent) {
   });
   next_process();
   ASSERT_EQ(::kill(shim_, SIGTERM), 0);
-  EXPECT_EQ(WEXITSTATUS(keeper_status()), 5);
+  EXPECT_EQ(WEXITSTATUS(shim_status()), 5);
 }
 
-TEST_F(KeeperTest, ShimKilled_AgentEnds) {
+TEST_F(AgentShimTest, ShimKilled_AgentEnds) {
   start([&] {
     report(pipe_[1]);
     wait_for_ever();
@@ -193,11 +193,11 @@ TEST_F(KeeperTest, ShimKilled_AgentEnds) {
   });
   const PidIdentity agent = next_process();
   ASSERT_EQ(::kill(shim_, SIGKILL), 0);
-  keeper_status();
+  shim_status();
   EXPECT_TRUE(ends(agent));
 }
 
-class DaemonTest : public KeeperTest {
+class DaemonTest : public AgentShimTest {
  protected:
   DaemonTest() {
     directory_ = std::filesystem::temp_directory_path() /

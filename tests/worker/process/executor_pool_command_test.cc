@@ -140,7 +140,7 @@ TEST_F(CommandTest, ShimKilledByCommand_CommandEnds) {
   const ProcessId process = start_shell(
       "kill -TERM $PPID; echo still here; kill -KILL $PPID; while :; do sleep 0.05; done");
   EXPECT_EQ(end_of(process).signal, SIGKILL);
-  EXPECT_EQ(output_[process], "still here\n") << "a request to end is not for the warden";
+  EXPECT_EQ(output_[process], "still here\n") << "a request to end is not for the shim";
   EXPECT_FALSE(is_running(started_.at(process)));
 }
 
@@ -151,9 +151,8 @@ TEST_F(CommandTest, StoppedBeforeShimReports_CommandEnds) {
 }
 
 TEST_F(CommandTest, ShimCannotRun_ReportsItsOutput) {
-  options_.job_shim = {"/no/such/warden"};
-  EXPECT_THAT(failure_of(start_shell("true")),
-              HasSubstr("cannot run /no/such/warden: No such file"));
+  options_.job_shim = {"/no/such/shim"};
+  EXPECT_THAT(failure_of(start_shell("true")), HasSubstr("cannot run /no/such/shim: No such file"));
 }
 
 // Agent and agent shim may be killed at once; then only the job shim is left.

@@ -167,7 +167,7 @@ TEST_F(PoolTest, GibibyteOfOutput_NeitherBlocksNorGrows) {
 }
 
 TEST_F(PoolTest, ListsRunningExecutorsInTable) {
-  auto table = ProcessTable::create((directory_ / "processes").string());
+  auto table = ExecutorTable::create((directory_ / "processes").string());
   ASSERT_TRUE(table.ok());
   options_.table = &*table;
   const ProcessId process = run(key());

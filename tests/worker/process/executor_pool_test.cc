@@ -195,7 +195,7 @@ TEST_F(PoolTest, RetiredForkServer_ServesPendingAndExits) {
   EXPECT_TRUE(pool().fork_servers().empty());
   EXPECT_TRUE(serve_until([&] { return children_of(::getpid()).size() == 1; }));
   EXPECT_EQ(order(process, "print x"), "done");
-  EXPECT_EQ(order(run(key()), "print a new nursery"), "done");
+  EXPECT_EQ(order(run(key()), "print a new fork server"), "done");
 }
 
 TEST_F(PoolTest, TwoHundredExecutors_LeaveNoFdOrZombie) {

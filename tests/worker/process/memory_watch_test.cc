@@ -121,7 +121,7 @@ TEST_F(MemoryWatchTest, NamesGroupThatHitLimitBetweenSamples) {
 TEST_F(MemoryWatchTest, CountsOnlyPrivateMemoryOfExecutor) {
   process(7, 300, 100);
   EXPECT_EQ(watch().own_bytes(7), 200 * mib);
-  EXPECT_FALSE(watch().own_bytes(8)) << "it is gone";
+  EXPECT_FALSE(watch().own_bytes(8)) << "it has left";
   process(9, 0, 0);
   EXPECT_FALSE(watch().own_bytes(9)) << "it has ended, and its parent was not told yet";
 }

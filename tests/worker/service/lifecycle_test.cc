@@ -269,7 +269,7 @@ TEST_F(ServiceTest, ReportsMissingProgramFiles) {
   head_->say(start);
   ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
   EXPECT_EQ(gone(start)->cause.kind, EndKind::start_failed);
-  EXPECT_NE(gone(start)->cause.text.find("gone from the node"), std::string::npos);
+  EXPECT_NE(gone(start)->cause.text.find("missing on the node"), std::string::npos);
 }
 
 TEST_F(ServiceTest, Fenced_EndsExecutorsAndRejoins) {

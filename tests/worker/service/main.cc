@@ -15,7 +15,7 @@
 #include "mobula/cluster.h"
 #include "protocol/codec/messages.h"
 #include "transport/local/local_frame.h"
-#include "worker/main.h"
+#include "worker/worker_main.h"
 
 namespace {
 

@@ -164,7 +164,7 @@ bool NcclChannel::step() {
   }
   if (move_ && monotonic_now() - since_ > move_->limit) {
     fail(failure(ErrorCode::timed_out,
-                 "nccl: nothing has arrived in time though all sides have begun (device_busy?)"));
+                 "nccl: no bytes arrived in time although all peers have begun (device_busy?)"));
   }
   return false;
 }
@@ -179,7 +179,7 @@ bool NcclChannel::step_opening() {
   if (status != nccl_abi::in_progress) {
     fail(opening_error(status));
   } else if (monotonic_now() > terms_.deadline) {
-    fail(failure(ErrorCode::timed_out, "nccl: not all sides began in time"));
+    fail(failure(ErrorCode::timed_out, "nccl: a peer did not begin in time"));
   }
   return false;
 }

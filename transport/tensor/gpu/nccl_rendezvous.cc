@@ -86,7 +86,7 @@ void NcclRendezvous::request(const ChannelKey& channel, const std::string& addre
   const auto numeric = parsed ? parsed->numeric() : std::nullopt;
   if (!numeric) {
     return end(number, failure(ErrorCode::invalid_argument,
-                               fmt::format("nccl: {} is no address of a process", address)));
+                               fmt::format("nccl: {} is not an address of a process", address)));
   }
   auto socket = begin_connect(*numeric);
   if (!socket) return end(number, socket.error());
@@ -116,8 +116,9 @@ void NcclRendezvous::on_ready(std::uint64_t number) {
 
 // Returns true if more bytes must be sent or received.
 Result<bool> NcclRendezvous::talk(Line& line) {
-  const auto gone =
-      failure(ErrorCode::unavailable, "nccl: the other process is gone, or refuses to meet");
+  const auto gone = failure(ErrorCode::unavailable,
+                            "nccl: the other process has exited or rejects the "
+                            "rendezvous");
   if (!line.connected) {
     if (connect_error(line.socket) != 0) return gone;
     line.connected = true;

@@ -456,7 +456,7 @@ Result<std::vector<std::span<std::byte>>> NcclTransport::targets_of(const Pull& 
   }
   if (sizes.size() != pull.targets.size()) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{} regions are offered, and {} are wanted", sizes.size(),
+                   fmt::format("{} regions are offered, and {} are requested", sizes.size(),
                                pull.targets.size()));
   }
   std::vector<std::span<std::byte>> targets;
@@ -551,7 +551,8 @@ void NcclTransport::cancel(TransferId transfer, Quiet quiet) {
 
 void NcclTransport::peer_down(ProcessId peer, Quiet quiet) {
   const QuietGate gate(std::move(quiet));
-  const auto why = failure(ErrorCode::unavailable, fmt::format("process {} is gone", peer.brief()));
+  const auto why =
+      failure(ErrorCode::unavailable, fmt::format("process {} has exited", peer.brief()));
   std::erase_if(offers_, [&](const auto& each) { return each.second.to.peer == peer; });
   std::vector<ChannelPtr> gone;
   for (const auto& [key, channel] : channels_) {

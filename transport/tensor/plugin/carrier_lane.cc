@@ -354,7 +354,7 @@ void CarrierLane::check() {
       silent.push_back(row.share.from);
   }
   for (const ChannelKey& key : silent) {
-    drop_link(key, failure(ErrorCode::timed_out, "the holder does not answer"));
+    drop_link(key, failure(ErrorCode::timed_out, "the holder does not reply"));
   }
 }
 

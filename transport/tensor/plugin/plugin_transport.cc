@@ -30,7 +30,7 @@ bool is_name(const char* name) {
 
 Failure no_plugin(const std::string& path, const std::string& why) {
   return failure(ErrorCode::invalid_argument,
-                 fmt::format("{} is no transport plugin of Mobula: {}", path, why));
+                 fmt::format("{} is not a transport plugin of Mobula: {}", path, why));
 }
 
 Result<const mobula_transport_plugin*> checked(const std::string& path,
@@ -76,7 +76,7 @@ Result<TransportPlugin> TransportPlugin::open(const std::string& path) {
   } catch (const std::exception& thrown) {
     return no_plugin(path, fmt::format("it threw: {}", thrown.what()));
   } catch (...) {
-    return no_plugin(path, "it threw what is no std::exception");
+    return no_plugin(path, "it threw an object that is not a std::exception");
   }
 }
 

@@ -142,7 +142,7 @@ void MappedTransport::cancel(TransferId transfer, Quiet quiet) {
 void MappedTransport::peer_down(ProcessId peer, Quiet quiet) {
   const QuietGate gate(std::move(quiet));
   receiver_->end_all(
-      &peer, failure(ErrorCode::unavailable, fmt::format("process {} is gone", peer.brief())),
+      &peer, failure(ErrorCode::unavailable, fmt::format("process {} has exited", peer.brief())),
       gate);
   holder_->release_all(&peer, gate);
   later_.call(gate.add());

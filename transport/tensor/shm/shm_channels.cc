@@ -186,8 +186,7 @@ void ShmReceiver::forget_file(Channel& channel, std::uint64_t number) {
     mapped_bytes_ -= at->second.mapping->bytes().size();
     channel.files.erase(at);
   } else if (at->second.coming) {
-    on_refusal(channel,
-               {number, failure(ErrorCode::not_found, "the holder wants its memory back")});
+    on_refusal(channel, {number, failure(ErrorCode::not_found, "the holder reclaims its memory")});
   }
 }
 
@@ -275,7 +274,7 @@ void ShmReceiver::check() {
   for (const ChannelPtr& channel : late) {
     drop_channel(channel,
                  failure(ErrorCode::timed_out,
-                         fmt::format("process {} does not answer", channel->key.peer.brief())),
+                         fmt::format("process {} does not reply", channel->key.peer.brief())),
                  false);
   }
   for (auto at = rows_.begin(); at != rows_.end();) {
@@ -285,7 +284,7 @@ void ShmReceiver::check() {
     row.silence_timeout += deaf;
     waits = true;
     if (now - row.since <= row.silence_timeout) continue;
-    stop(each, failure(ErrorCode::timed_out, "the holder does not answer"), false);
+    stop(each, failure(ErrorCode::timed_out, "the holder does not reply"), false);
   }
   if (waits) check_timer_.arm(now + receiver_check_interval);
 }

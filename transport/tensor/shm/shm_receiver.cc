@@ -11,7 +11,7 @@ namespace {
 
 Failure holder_gone(const ChannelKey& key) {
   return failure(ErrorCode::unavailable,
-                 fmt::format("the holder, process {}, is gone", key.peer.brief()));
+                 fmt::format("the holder, process {}, has exited", key.peer.brief()));
 }
 
 bool has_ended(const Fd& process) {
@@ -92,7 +92,7 @@ void ShmReceiver::pull(Pull pull, TensorTransport::Ended ended) {
   if (!row) return refuse(row.error());
   if (row->ticket.pieces.size() != pull.targets.size()) {
     return refuse(failure(ErrorCode::invalid_argument,
-                          fmt::format("{} regions are offered, and {} are wanted",
+                          fmt::format("{} regions are offered, and {} are requested",
                                       row->ticket.pieces.size(), pull.targets.size())));
   }
   for (std::size_t i = 0; i < pull.targets.size(); ++i) {

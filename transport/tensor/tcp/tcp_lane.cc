@@ -319,7 +319,7 @@ void TcpLane::check() {
     if (now - row.moved > row.share.silence_timeout) late.push_back(transfer);
   }
   for (const TransferId transfer : late) {
-    end(transfer, failure(ErrorCode::timed_out, "the holder does not answer"));
+    end(transfer, failure(ErrorCode::timed_out, "the holder does not reply"));
   }
   fill_all();
   if (!rows_.empty()) check_timer_->arm(now + lane_check_interval);

@@ -181,7 +181,7 @@ void HomeDirectory::nothing_left(ObjectId object, const std::string& cause) {
     return;
   }
   give_up(object, failure(ErrorCode::unavailable,
-                          fmt::format("object {} is lost: {}, and its owner is gone as well",
+                          fmt::format("object {} is lost: {}, and its owner has exited",
                                       object.brief(), cause)));
 }
 

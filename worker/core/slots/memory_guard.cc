@@ -12,8 +12,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-const CoverageMark mark_last_resort("worker.memory_taken_from_what_cannot_run_again");
-const CoverageMark mark_nobody("worker.short_of_memory_and_nobody_to_end");
+const CoverageMark mark_last_resort("worker.memory_taken_from_non_retryable_work");
+const CoverageMark mark_nobody("worker.memory_pressure_without_a_victim");
 
 constexpr std::size_t max_named = 5;
 

@@ -13,9 +13,9 @@ using Stage = Pull::Stage;
 using State = Source::State;
 
 const CoverageMark mark_second_source("transfer.chunk_of_a_second_source");
-const CoverageMark mark_partial("transfer.chunk_of_a_node_that_still_fetches");
+const CoverageMark mark_partial("transfer.chunk_relayed_during_a_pull");
 const CoverageMark mark_again("transfer.chunk_fetched_again");
-const CoverageMark mark_stalled("transfer.nobody_has_the_rest");
+const CoverageMark mark_stalled("transfer.no_source_has_the_rest");
 const CoverageMark mark_budget("transfer.bytes_in_flight_at_their_limit");
 const CoverageMark mark_late("transfer.chunk_too_late");
 const CoverageMark mark_recalled("transfer.leave_to_read_taken_back");
@@ -286,9 +286,9 @@ void PullQueue::late(Time now, PullId id, std::vector<PullCommand>& out) {
     if (source.state == State::busy) {
       source.state = State::known;
     } else if (source.state == State::requested) {
-      pull.failure =
-          failure(ErrorCode::timed_out, fmt::format("pull of {}: node {} did not answer",
-                                                    name_of(pull.key), source.node.brief()));
+      pull.failure = failure(
+          ErrorCode::timed_out,
+          fmt::format("pull of {}: node {} did not reply", name_of(pull.key), source.node.brief()));
       close(pull, source, out);
     }
   }

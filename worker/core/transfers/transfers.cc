@@ -9,7 +9,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-const CoverageMark mark_partial_offer("worker.offer_of_what_is_still_coming");
+const CoverageMark mark_partial_offer("worker.offer_of_an_incomplete_object");
 const CoverageMark mark_withheld("worker.failed_pull_waits_for_its_readers");
 const CoverageMark mark_plain_refused("worker.plain_bytes_refused");
 
@@ -95,8 +95,8 @@ void Transfers::answered(NodeId from, PullReply ready) {
     mark_plain_refused.hit();
     peers_.send(from, PullComplete{ready.pull, {}});
     ready.failure = failure(ErrorCode::permission_denied,
-                            fmt::format("node {} would send bytes unsealed, and the fabric is not "
-                                        "declared trusted",
+                            fmt::format("node {} would send bytes unencrypted, and the fabric "
+                                        "is not declared trusted",
                                         from.brief()));
   }
   std::vector<transfer::PullCommand> commands;

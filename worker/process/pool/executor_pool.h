@@ -25,12 +25,12 @@
 #include "base/time.h"
 #include "protocol/messages/fork_server_wire.h"
 #include "worker/process/orphans.h"
-#include "worker/process/output.h"
+#include "worker/process/output_pipe.h"
 #include "worker/process/poll_set.h"
 #include "worker/process/pool/exit_cause.h"
 #include "worker/process/pool/program_start.h"
-#include "worker/process/watch/cgroup.h"
-#include "worker/process/watch/process_table.h"
+#include "worker/process/watch/executor_table.h"
+#include "worker/process/watch/kill_group.h"
 
 namespace mobula::internal::worker {
 
@@ -75,8 +75,8 @@ struct PoolOptions {
   // Complete lines of an executor's stdout and stderr. Called within `on_readable`; must not call
   // the pool.
   std::function<void(ProcessId, std::string_view lines)> on_output;
-  ProcessTable* table = nullptr;      // records running executors; optional
-  std::vector<std::string> job_shim;  // program and first arguments of the job shim (warden.h)
+  ExecutorTable* table = nullptr;     // records running executors; optional
+  std::vector<std::string> job_shim;  // program and first arguments of the job shim (job_shim.h)
   bool use_fork_servers = true;
   Duration start_timeout = 60s;  // from exec until `init` is reached
   std::size_t max_fork_servers = 64;

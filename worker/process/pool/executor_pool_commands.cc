@@ -110,9 +110,8 @@ void ExecutorPool::job_shim_ended(Serial serial) {
 
 std::string ExecutorPool::describe_failed_job_shim(const Executor& executor) {
   const std::string printed = executor.output.tail().text();
-  const std::string text = executor.overdue
-                               ? "it did not start in time"
-                               : "its warden ended (" + executor.cause.to_string() + ")";
+  const std::string text = executor.overdue ? "it did not start in time"
+                                            : "its shim ended (" + executor.cause.to_string() + ")";
   return printed.empty() ? text : text + ". It printed:\n" + printed;
 }
 

@@ -181,7 +181,7 @@ void ExecutorPool::fork_server_ended(Serial serial) {
     return;
   }
   if (gone.stage != ForkServerStage::leaving) {
-    log_warn("the nursery of {} ended ({})", gone.key.program, cause->to_string());
+    log_warn("the fork server of {} ended ({})", gone.key.program, cause->to_string());
   }
   // An executor without a reply has not run: it waits for a packet that follows the reply.
   for (const Serial executor : unserved) {

@@ -178,7 +178,7 @@ Result<Json> ExchangeWork::Impl::pull(const Json& order) {
   if (!changed_.wait_for(lock, timeout, [&] { return arrivals_.contains(request); })) {
     exchange_->cancel(request);
     return failure(ErrorCode::timed_out,
-                   fmt::format("nothing arrived within {} ms", timeout.count()));
+                   fmt::format("no bytes arrived within {} ms", timeout.count()));
   }
   const PullResult arrival = std::move(arrivals_.extract(request).mapped());
   lock.unlock();

@@ -20,7 +20,7 @@
 
 #include "base/random.h"
 #include "tensor/collective/core/member_core.h"
-#include "tensor/collective/core/progress.h"
+#include "tensor/collective/core/plan_progress.h"
 #include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::collective {

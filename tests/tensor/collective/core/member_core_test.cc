@@ -131,11 +131,11 @@ TEST(GroupMember, LibraryNeverReleases_MemberIsBroken) {
   pair.begin();
   pair.core.moved(start, failure(ErrorCode::unavailable, "transfer failed"), pair.out);
   ASSERT_EQ(pair.core.stage(), MemberCore::Stage::closing);
-  pair.core.closed(start, failure(ErrorCode::unavailable, "end communicator: no answer"), pair.out);
+  pair.core.closed(start, failure(ErrorCode::unavailable, "end communicator: no reply"), pair.out);
   ASSERT_TRUE(pair.core.refused());
   EXPECT_EQ(pair.core.refused()->kind, Refusal::Kind::broken);
   EXPECT_EQ(pair.core.refused()->ranks, MemberCore::Ranks{0});
-  EXPECT_EQ(pair.core.refused()->text, "rank 0 is gone: end communicator: no answer");
+  EXPECT_EQ(pair.core.refused()->text, "rank 0 failed: end communicator: no reply");
 }
 
 // The other member may have released its communicator in an operation with a third one.

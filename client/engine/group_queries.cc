@@ -105,7 +105,7 @@ Answer<std::vector<PlacementGroupInfo>> ProcessRuntime::groups() {
     for (const auto& item : answer.at("items")) infos.push_back(info_of(item));
   } catch (const Json::exception& e) {
     return make_error(detail::ErrorKind::protocol_mismatch,
-                      std::string("the head's answer cannot be read: ") + e.what());
+                      std::string("the reply of the head cannot be decoded: ") + e.what());
   }
   return infos;
 }

@@ -1,4 +1,4 @@
-#include "protocol/codec/describe.h"
+#include "protocol/codec/describe_value.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "worker/process/output.h"
+#include "worker/process/output_pipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/process/watch/process_table.h"
+#include "worker/process/watch/executor_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,14 +12,14 @@
 namespace mobula::internal::worker {
 namespace {
 
-class ProcessTableTest : public ::testing::Test {
+class ExecutorTableTest : public ::testing::Test {
  protected:
-  ProcessTableTest() {
+  ExecutorTableTest() {
     directory_ = std::filesystem::temp_directory_path() /
                  ("mobula-table-test-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory_);
   }
-  ~ProcessTableTest() override {
+  ~ExecutorTableTest() override {
     for (const pid_t child : children_) {
       ::kill(child, SIGKILL);
       ::waitpid(child, nullptr, 0);
@@ -40,11 +40,11 @@ class ProcessTableTest : public ::testing::Test {
   std::vector<pid_t> children_;
 };
 
-TEST_F(ProcessTableTest, NextAgent_KillsLeftovers) {
+TEST_F(ExecutorTableTest, NextAgent_KillsLeftovers) {
   const PidIdentity left = start_process();
   const PidIdentity ended = start_process();
   {
-    auto table = ProcessTable::create(path());
+    auto table = ExecutorTable::create(path());
     ASSERT_TRUE(table.ok());
     ASSERT_TRUE(table->add(left, SlotId::of(1)).ok());
     ASSERT_TRUE(table->add(ended, SlotId::of(2)).ok());
@@ -57,9 +57,9 @@ TEST_F(ProcessTableTest, NextAgent_KillsLeftovers) {
   EXPECT_TRUE(is_running(ended));
 }
 
-TEST_F(ProcessTableTest, ReusedPid_IsSpared) {
+TEST_F(ExecutorTableTest, ReusedPid_IsSpared) {
   const PidIdentity innocent = start_process();
-  auto table = ProcessTable::create(path());
+  auto table = ExecutorTable::create(path());
   ASSERT_TRUE(table.ok());
   ASSERT_TRUE(table->add({innocent.pid, innocent.start_time - 1}, SlotId::of(1)).ok());
   EXPECT_EQ(reap_leftovers(path(), 20s).value(), 0u);
@@ -67,7 +67,7 @@ TEST_F(ProcessTableTest, ReusedPid_IsSpared) {
   EXPECT_FALSE(signal_process({innocent.pid, innocent.start_time - 1}, SIGKILL));
 }
 
-TEST_F(ProcessTableTest, TableOfAnotherBoot_KillsNothing) {
+TEST_F(ExecutorTableTest, TableOfAnotherBoot_KillsNothing) {
   const PidIdentity innocent = start_process();
   std::ofstream(path()) << "mobula-processes 1 another-boot\n+ " << innocent.pid << " "
                         << innocent.start_time << " " << SlotId::of(1).hex() << "\n";
@@ -75,12 +75,12 @@ TEST_F(ProcessTableTest, TableOfAnotherBoot_KillsNothing) {
   EXPECT_TRUE(is_running(innocent));
 }
 
-TEST_F(ProcessTableTest, TableMissing_KillsNothing) {
+TEST_F(ExecutorTableTest, TableMissing_KillsNothing) {
   EXPECT_EQ(reap_leftovers(path(), 20s).value(), 0u);
 }
 
-TEST_F(ProcessTableTest, LimitsSizeOfHistory) {
-  auto table = ProcessTable::create(path());
+TEST_F(ExecutorTableTest, LimitsSizeOfHistory) {
+  auto table = ExecutorTable::create(path());
   ASSERT_TRUE(table.ok());
   for (std::uint64_t i = 0; i < 5000; ++i) {
     ASSERT_TRUE(table->add({1'000'000'000, i}, SlotId::of(i)).ok());
@@ -89,9 +89,9 @@ TEST_F(ProcessTableTest, LimitsSizeOfHistory) {
   EXPECT_LT(std::filesystem::file_size(path()), 40'000u);
 }
 
-TEST_F(ProcessTableTest, NamesUnkillableProcessAtTimeout) {
+TEST_F(ExecutorTableTest, NamesUnkillableProcessAtTimeout) {
   const PidIdentity left = start_process();
-  auto table = ProcessTable::create(path());
+  auto table = ExecutorTable::create(path());
   ASSERT_TRUE(table->add(left, SlotId::of(1)).ok());
   const auto killed = reap_leftovers(path(), Duration(0));
   ASSERT_FALSE(killed.ok());

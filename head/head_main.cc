@@ -1,4 +1,4 @@
-#include "head/main.h"
+#include "head/head_main.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -424,7 +424,7 @@ Result<void> check_options(const HeadMainOptions& options) {
     return failure(
         ErrorCode::invalid_argument,
         fmt::format(
-            "--advertise {} is no address that others could connect to; name one, or leave it out",
+            "--advertise {} is not an address that others can reach; name one, or omit the flag",
             options.advertise_host));
   }
   if (options.http.empty() && !options.http_cert.empty())

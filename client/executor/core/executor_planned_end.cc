@@ -10,7 +10,7 @@
 namespace mobula::internal::executor {
 namespace {
 
-const CoverageMark mark_left_unevacuated("executor.left_with_what_others_refer_to");
+const CoverageMark mark_left_unevacuated("executor.exits_with_values_that_others_hold");
 const CoverageMark mark_left_unacknowledged("executor.left_at_the_bound");
 const CoverageMark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
 const CoverageMark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");

@@ -1,4 +1,4 @@
-#include "cli/repl/program.h"
+#include "cli/repl/user_program.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "head/journal/journal.h"
+#include "head/journal/disk_journal.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "cli/commands/fleet_commands.h"
+#include "cli/commands/cluster_commands.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -64,9 +64,9 @@ struct FleetParsed {
 };
 
 void add_options(CLI::App& app, FleetLine& line) {
-  app.add_option("cluster", line.file, "CLUSTER.yaml")->required();
+  app.add_option("cluster", line.file, "Cluster file, such as CLUSTER.yaml")->required();
   if (sessions.contains(line.command)) {
-    app.add_option("--host", line.host, "Machine of the file (default: the machine of the head)");
+    app.add_option("--host", line.host, "Host of the cluster file (default: the host of the head)");
   } else {
     app.add_option("-o,--output,--format", line.format,
                    std::string("Output format: ") + output_formats_text);

@@ -15,10 +15,10 @@
 
 namespace mobula::internal::worker {
 
-class ProcessTable {
+class ExecutorTable {
  public:
   // Creates an empty table. Call `reap_leftovers` for that path first.
-  static Result<ProcessTable> create(std::string path);
+  static Result<ExecutorTable> create(std::string path);
 
   // Returns a failed write; the process is recorded in memory all the same.
   Result<void> add(PidIdentity process, SlotId slot);
@@ -26,7 +26,7 @@ class ProcessTable {
   std::size_t size() const { return slots_.size(); }
 
  private:
-  explicit ProcessTable(std::string path) : path_(std::move(path)) {}
+  explicit ExecutorTable(std::string path) : path_(std::move(path)) {}
   Result<void> rewrite();
   Result<void> append(const std::string& line);
 

@@ -1,4 +1,4 @@
-#include "worker/main.h"
+#include "worker/worker_main.h"
 
 #include <linux/magic.h>
 #include <malloc.h>
@@ -24,9 +24,9 @@
 #include "transport/net/address.h"
 #include "worker/agent_state_dir.h"
 #include "worker/fabric.h"
+#include "worker/process/watch/executor_table.h"
 #include "worker/process/watch/gpu_libraries.h"
 #include "worker/process/watch/gpu_probe_process.h"
-#include "worker/process/watch/process_table.h"
 #include "worker/worker_service.h"
 
 extern "C" char** environ;
@@ -342,7 +342,7 @@ Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& option
     auto watch = loop.watch(life_fd, Interest::read, [&](Readiness) {
       if (!at_end(life_fd)) return;
       on_life.reset();
-      log_info("stopping: the process that started this agent is gone");
+      log_info("stopping: the process that started this agent has exited");
       if (!(*service)->stopping()) (*service)->stop(false);
     });
     if (!watch) return watch.error();

@@ -1,4 +1,4 @@
-#include "worker/process/watch/process_table.h"
+#include "worker/process/watch/executor_table.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -93,29 +93,29 @@ void wait_for_end_of(PidIdentity process, Duration limit) {
 
 }  // namespace
 
-Result<ProcessTable> ProcessTable::create(std::string path) {
-  ProcessTable table(std::move(path));
+Result<ExecutorTable> ExecutorTable::create(std::string path) {
+  ExecutorTable table(std::move(path));
   if (const auto written = table.rewrite(); !written) return written.error();
   return table;
 }
 
-Result<void> ProcessTable::add(PidIdentity process, SlotId slot) {
+Result<void> ExecutorTable::add(PidIdentity process, SlotId slot) {
   slots_[process] = slot;
   return append(added_line(process, slot));
 }
 
-Result<void> ProcessTable::remove(PidIdentity process) {
+Result<void> ExecutorTable::remove(PidIdentity process) {
   slots_.erase(process);
   if (lines_ > 2 * slots_.size() + history_kept) return rewrite();
   return append(fmt::format("- {} {}\n", process.pid, process.start_time));
 }
 
-Result<void> ProcessTable::append(const std::string& line) {
+Result<void> ExecutorTable::append(const std::string& line) {
   ++lines_;
   return write_all(file_.get(), line, path_);
 }
 
-Result<void> ProcessTable::rewrite() {
+Result<void> ExecutorTable::rewrite() {
   const std::string fresh = path_ + ".next";
   std::string text = fmt::format("{} {}\n", magic, boot_id());
   for (const auto& [process, slot] : slots_) text += added_line(process, slot);

@@ -1,4 +1,4 @@
-#include "worker/process/output.h"
+#include "worker/process/output_pipe.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "tensor/collective/core/progress.h"
+#include "tensor/collective/core/plan_progress.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "worker/process/watch/cgroup.h"
+#include "worker/process/watch/kill_group.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "tune/runtime/command_line.h"
+#include "tune/runtime/trial_command_line.h"
 
 #include <fmt/format.h>
 
