@@ -84,7 +84,7 @@ Result<void> await_order(HeadQuery& query, const CommandLine& line, std::uint64_
     if (monotonic_now() >= until) {
       return failure(ErrorCode::timed_out,
                      fmt::format("autoscaler {0} {1}: the autoscaler has not executed the order "
-                                 "within {2} s, and executes it when it answers again; if its "
+                                 "within {2} s, and executes it when it replies again; if its "
                                  "process or the head has ended, start it and repeat `mobula "
                                  "autoscaler {0} {1}`",
                                  line.kind, line.subject, order_timeout / 1s));

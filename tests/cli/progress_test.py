@@ -183,7 +183,7 @@ class Progress(unittest.TestCase):
         lines = ended.stderr.splitlines()
         self.assertEqual(len(lines), 2, lines)
         self.assertRegex(lines[0], r"^mobula: waiting for the autoscaler to resume type cpu \(\d+ s\)$")
-        for text in ("has not executed the order within 30 s", "executes it when it answers again", "repeat `mobula autoscaler resume cpu`"):
+        for text in ("has not executed the order within 30 s", "executes it when it replies again", "repeat `mobula autoscaler resume cpu`"):
             self.assertIn(text, lines[1])
         self.assertNotIn("waiting for", quiet.text)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs trials that fit on no node until the autoscaler starts one with the provider `local`.
 
-Usage: demand_test.py BUILD_FOLDER
+Usage: demand_test.py BUILD_DIRECTORY
 While the type of the missing resource is paused, `mobula tune explain`, `mobula tune status`, and the table of the
 controller name the resource and the autoscaler's reason. After `resume`, the trials run on the new node, and the
-idle node is given back.
+idle node ends.
 """
 
 import json
@@ -33,18 +33,18 @@ class ScaledCluster(Cluster):
 
     def __init__(self, build):  # pylint: disable=super-init-not-called
         self.bin = os.path.join(os.path.abspath(build), "bin")
-        self.folder = tempfile.mkdtemp(prefix="mobula-tune-demand-", dir="/tmp")
+        self.directory = tempfile.mkdtemp(prefix="mobula-tune-demand-", dir="/tmp")
         self.kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         self.others = ()
-        os.mkdir(os.path.join(self.folder, "run"))
-        types = os.path.join(self.folder, "types.yaml")
+        os.mkdir(os.path.join(self.directory, "run"))
+        types = os.path.join(self.directory, "types.yaml")
         with open(types, "w", encoding="utf-8") as file:
-            file.write(TYPES % os.path.join(self.folder, "fleet"))
+            file.write(TYPES % os.path.join(self.directory, "fleet"))
         self.mobula("start", "--head", "--driver-absence", "5", "--autoscale", types, *CPUS)
         self.address = self.read("a", "head/head.json")["address"]
 
     def instances(self):
-        fleet = os.path.join(self.folder, "fleet")
+        fleet = os.path.join(self.directory, "fleet")
         return [name for name in os.listdir(fleet) if name.startswith("mobula-")] if os.path.isdir(fleet) else []
 
     def launched(self):
@@ -63,7 +63,7 @@ def expect(holds, what):
 
 
 def run(cluster):
-    storage = os.path.join(cluster.folder, "storage")
+    storage = os.path.join(cluster.directory, "storage")
     expect(lambda: "autoscaler: idle" in cluster.mobula("status").stdout, "the autoscaler reports")
     cluster.mobula("autoscaler", "pause", "licensed")
     controller = Controller(cluster, [storage, "asha", str(TRIALS), "license", "verbose"])
@@ -94,7 +94,7 @@ def run(cluster):
         for attempt in explained(cluster, storage, trial)["attempts"]:
             if not attempt["node"] or any(node.startswith(attempt["node"]) for node in own):
                 raise Fault("trial %d ran on node %s, which has no license" % (trial, attempt["node"]))
-    expect(lambda: not cluster.launched() and not cluster.instances(), "the idle node is given back")
+    expect(lambda: not cluster.launched() and not cluster.instances(), "the autoscaler gives the idle node back")
 
 
 def main():
@@ -105,7 +105,7 @@ def main():
         check_cluster(cluster)
         failed = False
     except Fault as fault:
-        print("FAILED %s; state in %s" % (fault, cluster.folder))
+        print("FAILED %s; state in %s" % (fault, cluster.directory))
     finally:
         cluster.close(failed)
     sys.exit(1 if failed else 0)
