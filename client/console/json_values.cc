@@ -69,7 +69,7 @@ class JsonPath {
   [[noreturn]] void refuse(const Json& json, const std::string& wanted) const {
     const std::string at = text();
     throw Misfit(
-        fmt::format("{}{} is no {}", at.empty() ? "" : "at " + at + ": ", shown(json), wanted));
+        fmt::format("{}{} is not {}", at.empty() ? "" : "at " + at + ": ", shown(json), wanted));
   }
 
  private:
@@ -88,11 +88,11 @@ void write_number(mobula::Writer& out, Number number) {
 
 double double_of(const Json& json, const JsonPath& path) {
   if (json.is_number()) return json.get<double>();
-  if (path.choices().is_neutral()) path.refuse(json, "number");
+  if (path.choices().is_neutral()) path.refuse(json, "a number");
   if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (json == "inf") return std::numeric_limits<double>::infinity();
   if (json == "-inf") return -std::numeric_limits<double>::infinity();
-  path.refuse(json, "number");
+  path.refuse(json, "a number");
 }
 
 void write_floating(mobula::Writer& out, const Json& json, const TypeDescription& type,
@@ -100,7 +100,7 @@ void write_floating(mobula::Writer& out, const Json& json, const TypeDescription
   const double number = double_of(json, path);
   if (type.size_bytes == sizeof(float)) {
     if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) {
-      path.refuse(json, "float32: it is too large");
+      path.refuse(json, "a float32: it is too large");
     }
     write_number(out, static_cast<float>(number));
   } else if (type.size_bytes == sizeof(double)) {
@@ -127,7 +127,7 @@ void write_integer(mobula::Writer& out, const Json& json, const TypeDescription&
   const std::int64_t least = has_sign ? std::numeric_limits<std::int64_t>::min() >> (64 - bits) : 0;
   const std::uint64_t most =
       (std::numeric_limits<std::uint64_t>::max() >> (64 - bits)) >> (has_sign ? 1 : 0);
-  const std::string wanted = fmt::format("whole number from {} to {}", least, most);
+  const std::string wanted = fmt::format("a whole number from {} to {}", least, most);
   if (!is_whole(json)) path.refuse(json, wanted);
   std::uint64_t pattern = 0;
   if (json.is_number_unsigned()) {
@@ -156,7 +156,7 @@ void write_elements(mobula::Writer& out, const Json& json, const TypeDescription
 
 void require_array(const Json& json, std::size_t size, const JsonPath& path) {
   if (json.is_array() && json.size() == size) return;
-  path.refuse(json, fmt::format("array of {} elements", size));
+  path.refuse(json, fmt::format("an array of {} elements", size));
 }
 
 // Members and parts in sequence.
@@ -168,10 +168,11 @@ void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const
   }
   if (json.is_object()) {
     path.refuse(
-        json, fmt::format(
-                  "array of {} elements, in the order of the members ({}): a program does not know "
-                  "the names of members, but for types with MSGPACK_DEFINE_MAP",
-                  parts.size(), joined(parts)));
+        json,
+        fmt::format(
+            "an array of {} elements, in the order of the members ({}): a program does not know "
+            "the names of members, but for types with MSGPACK_DEFINE_MAP",
+            parts.size(), joined(parts)));
   }
   require_array(json, parts.size(), path);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -206,7 +207,7 @@ void write_block(mobula::Writer& out, const Json& json, const TypeDescription& t
     align_block(out, element, bytes.size());
     return out.write_bytes(bytes.data(), bytes.size());
   }
-  if (!json.is_array()) path.refuse(json, "array");
+  if (!json.is_array()) path.refuse(json, "an array");
   out.write_count(json.size());
   align_block(out, element, json.size());
   write_elements(out, json, element, path, true);
@@ -227,7 +228,9 @@ void write_association(mobula::Writer& out, const Json& json, const TypeDescript
     return;
   }
   if (!json.is_array())
-    path.refuse(json, takes_object ? "object" : type.is_map ? "array of [key, value]" : "array");
+    path.refuse(json, takes_object  ? "an object"
+                      : type.is_map ? "an array of [key, value]"
+                                    : "an array");
   out.write_count(json.size());
   write_elements(out, json, element, path, false);
 }
@@ -254,7 +257,7 @@ void write_variant(mobula::Writer& out, const Json& json, const TypeDescription&
   if (!chosen || *chosen == Choices::none) {
     std::string wanted;
     for (const auto* part : parts) wanted += (wanted.empty() ? "" : ", ") + type_text(*part);
-    path.refuse(json, "value of any of " + wanted);
+    path.refuse(json, "a value of any of " + wanted);
   }
   write_number(out, static_cast<std::uint32_t>(*chosen));
   write(out, json, *parts[*chosen], path, false);
@@ -265,7 +268,7 @@ void write_time(mobula::Writer& out, const Json& json, const TypeDescription& ty
   const TypeDescription& ticks = *parts_of(type).front();
   const double count = double_of(json, path) / type.tick_s;
   if (ticks.number == NumberKind::floating) return write(out, Json(count), ticks, path, false);
-  if (!(std::abs(count) < 0x1p62)) path.refuse(json, "time that fits");
+  if (!(std::abs(count) < 0x1p62)) path.refuse(json, "a time that fits");
   write(out, Json(std::llround(count)), ticks, path, false);
 }
 
@@ -284,7 +287,7 @@ void write_own(mobula::Writer& out, const Json& json, const TypeDescription& typ
   const NeutralRefs* const refs = path.choices().refs();
   if (refs == nullptr || !is_object_ref(type)) throw Misfit(why_no_json(type, refs != nullptr));
   const auto index = index_of_ref(json);
-  if (!index && !json.is_null()) path.refuse(json, "ref");
+  if (!index && !json.is_null()) path.refuse(json, "a ref");
   write_number(out, static_cast<std::uint8_t>(index ? 1 : 0));
   if (index) out.write_ref(refs->at(*index).anchor()->ref());
 }
@@ -331,7 +334,7 @@ void write(mobula::Writer& out, const Json& json, const TypeDescription& type, c
     case Shape::time_point: write(out, json, *parts_of(type).front(), path, false); break;
     case Shape::block: write_block(out, json, type, path); break;
     case Shape::sequence:
-      if (!json.is_array()) path.refuse(json, "array");
+      if (!json.is_array()) path.refuse(json, "an array");
       out.write_count(json.size());
       write_elements(out, json, *parts_of(type).front(), path, false);
       break;

@@ -172,7 +172,7 @@ class Programs(OnACluster):
     def test_errors_have_type_and_remedy(self):
         for line, code, words in [
                 ("call square", 2, "takes (int32)"),
-                ('call square "x"', 2, "argument 1 of square (int32): \"x\" is no whole number"),
+                ('call square "x"', 2, "argument 1 of square (int32): \"x\" is not a whole number"),
                 ("call square 2147483648", 2, "to 2147483647"),
                 ("call mean [1, null]", 2, "at [1]"),
                 ("call sqare 1", 7, "did you mean 'square'"),

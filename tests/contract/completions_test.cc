@@ -371,7 +371,7 @@ TEST(ContractCompletions, CallbackThatThrowsIsLoggedAndDropped) {
   EXPECT_TRUE(becomes_true([&] {
     text += ::testing::internal::GetCapturedStderr();
     ::testing::internal::CaptureStderr();
-    return text.find("no std::exception") != std::string::npos;
+    return text.find("not a std::exception") != std::string::npos;
   }));
   ::testing::internal::GetCapturedStderr();
   EXPECT_NE(text.find("completions_test.cc:"), std::string::npos) << text;

@@ -242,6 +242,8 @@ TEST(ContractStreams, CancelledStreamKeepsItsItems) {
   const Marker marker;
   auto stream = mobula::task<endless>.options({.stream_window = 4}).remote(marker.path());
   EXPECT_EQ(got(*stream.next()), 0);
+  auto ahead = stream;
+  EXPECT_EQ(got(*ahead.next()), 1);
   stream.cancel();
   EXPECT_TRUE(becomes_true([&] { return marker.exists(); })) << "the coroutine is destroyed";
   EXPECT_EQ(got(*stream.next()), 1);

@@ -217,7 +217,7 @@ TEST_F(DeviceCollectives, AutomaticGroup_FallsBackWhenSendFails) {
 // complete.
 TEST_F(DeviceCollectives, AutomaticGroup_RestoresInputAfterFailure) {
   start_with_gpus(3);
-  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "nothing has arrived in time"},
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "no bytes arrived in time"},
         Milliseconds(150'000));
 }
 

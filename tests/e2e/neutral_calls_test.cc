@@ -54,17 +54,18 @@ TEST_F(NeutralCalls, OtherTypes_ErrorNamesMember) {
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
   };
   const std::string way = " from program neutral_client to program neutral_service: ";
-  has("argument 1 of same_int(int64) -> int64" + way + "\"text\" is no whole number from ");
-  has(way + "0.5 is no whole number from ");
-  has(way + "18446744073709551615 is no whole number from ");
-  has("argument 1 of same_small(int8) -> int8" + way + "128 is no whole number from -128 to 127");
+  has("argument 1 of same_int(int64) -> int64" + way + "\"text\" is not a whole number from ");
+  has(way + "0.5 is not a whole number from ");
+  has(way + "18446744073709551615 is not a whole number from ");
+  has("argument 1 of same_small(int8) -> int8" + way +
+      "128 is not a whole number from -128 to 127");
   has("argument 1 of same_double(float64) -> float64" + way + "\"nan\" is not a number");
-  has("argument 1 of same_text(string) -> string" + way + "\"1 bytes\" is no text");
-  has(way + "null is no whole number");  // NaN
-  has("argument 1 of same_bytes(sequence) -> sequence" + way + "\"text\" is no array");
+  has("argument 1 of same_text(string) -> string" + way + "\"1 bytes\" is not text");
+  has(way + "null is not a whole number");  // NaN
+  has("argument 1 of same_bytes(sequence) -> sequence" + way + "\"text\" is not an array");
   has("argument 1 of same_struct(struct Outer) -> struct Outer" + way +
-      "at [1][0][0]: \"four\" is no whole number");
-  has("is no array of 4 elements");
+      "at [1][0][0]: \"four\" is not a whole number");
+  has("is not an array of 4 elements");
   has("same_int(int64) -> int64 takes 1 arguments, and 0 are given" +
       way.substr(0, way.size() - 2));
   has("same_int(int64) -> int64 takes 1 arguments, and 2 are given");
@@ -103,13 +104,13 @@ TEST_F(NeutralCalls, RefsCrossPrograms) {
                     "\"neutral/1\""),
         std::string("C++ ref read here: reading a value in format \"neutral/1\": it was written in "
                     "format \"c++\"; pass its ref to a function of its program"),
-        "argument 1 of read_ref(mobula::ObjectRef<long>) -> int64" + way + "5 is no ref",
-        "argument 1 of same_int(int64) -> int64" + way + "\"a ref\" is no whole number",
+        "argument 1 of read_ref(mobula::ObjectRef<long>) -> int64" + way + "5 is not a ref",
+        "argument 1 of same_int(int64) -> int64" + way + "\"a ref\" is not a whole number",
         "argument 1 of same_text(string) -> string" + way +
             "the value of its ref was written by C++ as another type",
         "argument 1 of share(struct Shared) -> struct Shared" + way +
-            "at [1][0]: [\"a ref\"] is no "
-            "ref"})
+            "at [1][0]: [\"a ref\"] is not "
+            "a ref"})
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
   EXPECT_EQ(out.find("no error"), std::string::npos) << out;
 }
@@ -156,7 +157,7 @@ TEST_F(NeutralCalls, CallsMethodsOfActor) {
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n" << out;
   for (const std::string text :
        {"argument 2 of Store::put(string, struct Inner) -> void from program neutral_client to "
-        "program neutral_service: at [0]: \"three\" is no whole number",
+        "program neutral_service: at [0]: \"three\" is not a whole number",
         "program neutral_service has no method erase", "; the caller is program neutral_client",
         "get_actor: \"store\" is a Store, not a Shop"})
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n" << out;

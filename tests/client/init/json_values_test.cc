@@ -196,9 +196,9 @@ TEST(JsonValues, NestedVariants_AreTriedOnceEach) {
 TEST(JsonValues, RejectsDeeplyNestedJson) {
   std::string deep = "1";
   for (int depth = 0; depth < 5000; ++depth) deep = "[" + deep + ",7]";
-  EXPECT_THAT(why_not<Below>(deep), HasSubstr("is no value of any of"));
+  EXPECT_THAT(why_not<Below>(deep), HasSubstr("is not a value of any of"));
   EXPECT_THAT(why_not<Tree>(std::string(100'000, '[') + std::string(100'000, ']')),
-              HasSubstr("is no"));
+              HasSubstr("is not"));
 }
 
 TEST(JsonValues, RecursiveVariant_UsesOtherAlternative) {
@@ -243,7 +243,7 @@ TEST(JsonValues, DeeplyNestedMsgpack_IsNotShown) {
 
 TEST(JsonValues, NamesMismatchWithItsPath) {
   EXPECT_THAT(why_not<int>("1.5"),
-              HasSubstr("1.5 is no whole number from -2147483648 to 2147483647"));
+              HasSubstr("1.5 is not a whole number from -2147483648 to 2147483647"));
   EXPECT_THAT(why_not<int>("2147483648"), HasSubstr("whole number"));
   EXPECT_THAT(why_not<std::uint8_t>("-1"), HasSubstr("from 0 to 255"));
   EXPECT_THAT(why_not<std::int64_t>("9223372036854775808"), HasSubstr("whole number"));
