@@ -225,7 +225,8 @@ TEST_F(TensorExchangeTest, RejectsReplyFromImpostor) {
   ref.tensor.edit().holder.edit().address.clear();
   const auto arrival = three.pull(ref);
   EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
-  EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("another process than the expected one")));
+  EXPECT_THAT(arrival.refusals,
+              ::testing::Contains(HasSubstr("another process than the expected one")));
 }
 
 TEST_F(TensorExchangeTest, EvictedFromStore_PullsFromHolder) {
