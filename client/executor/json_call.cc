@@ -38,8 +38,8 @@ detail::Outcome fail(detail::ErrorKind kind, std::string text) {
   return {.error = client::make_error(kind, std::move(text))};
 }
 
-// A value that owns its bytes, which are aligned to 64 bytes, and counts `refs`. An allocator's
-// aligned blocks would fragment the heap.
+// A value that owns its bytes and counts `refs`. The bytes are aligned to 64 bytes here, because
+// aligned allocations fragment the heap.
 detail::StoredValue stored(const detail::Outgoing& value, NeutralRefs refs = {}) {
   constexpr std::size_t alignment = 64;
   std::size_t space = value.size_bytes() + alignment;
