@@ -309,7 +309,7 @@ class Page(InABrowser):
         self.visit("groups")
         self.wait(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "tbody tr")) > 1, "groups")
         self.row("INFEASIBLE")
-        self.holds("drawer", "bundles", "CPU")  # of the whole group
+        self.holds("drawer", "bundles", "CPU")  # the whole group has them
         self.browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
         self.visit("jobs")
         self.row("nightly <i>check</i>")

@@ -250,6 +250,20 @@ def check_cluster(cluster):
         raise Fault("left: %s" % left())
 
 
+def run_on(cluster, run):
+    """Runs a test on the cluster, checks the cluster, and ends it. Exits with 1 after a fault."""
+    failed = True
+    try:
+        run(cluster)
+        check_cluster(cluster)
+        failed = False
+    except Fault as fault:
+        print("FAILED %s; state in %s" % (fault, cluster.directory))
+    finally:
+        cluster.close(failed)
+    sys.exit(1 if failed else 0)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 
-from chaos_test import CPUS, PATIENCE, Cluster, Controller, Fault, check_cluster, wait_for
+from chaos_test import CPUS, PATIENCE, Cluster, Controller, Fault, run_on, wait_for
 
 TRIALS = 2
 TYPES = """
@@ -97,19 +97,5 @@ def run(cluster):
     expect(lambda: not cluster.launched() and not cluster.instances(), "the autoscaler gives the idle node back")
 
 
-def main():
-    cluster = ScaledCluster(sys.argv[1])
-    failed = True
-    try:
-        run(cluster)
-        check_cluster(cluster)
-        failed = False
-    except Fault as fault:
-        print("FAILED %s; state in %s" % (fault, cluster.directory))
-    finally:
-        cluster.close(failed)
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_on(ScaledCluster(sys.argv[1]), run)

@@ -11,7 +11,7 @@ import os
 import sys
 import types
 
-from chaos_test import PATIENCE, Cluster, Controller, Fault, alive, check, check_cluster, kill, wait_for
+from chaos_test import PATIENCE, Cluster, Controller, Fault, alive, check, kill, run_on, wait_for
 
 TRIALS = 3
 
@@ -39,19 +39,5 @@ def run(cluster):
         raise Fault("no trial was repeated: %s" % processes)
 
 
-def main():
-    cluster = Cluster(sys.argv[1], ("b", "c"))
-    failed = True
-    try:
-        run(cluster)
-        check_cluster(cluster)
-        failed = False
-    except Fault as fault:
-        print("FAILED %s; state in %s" % (fault, cluster.directory))
-    finally:
-        cluster.close(failed)
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_on(Cluster(sys.argv[1], ("b", "c")), run)
