@@ -31,7 +31,8 @@ done
 
 export MOBULA=$build/bin/mobula
 here=$(hostname -s)
-mkdir "$work"/{state,spool,log,job,munge}
+mkdir "$work"/{state,spool,log,job,munge,tmp}
+export TMPDIR=$work/tmp  # of the jobs too
 cat >"$work/slurm.conf" <<CONF
 ClusterName=mobula
 SlurmctldHost=$here(127.0.0.1)
@@ -127,6 +128,21 @@ sys.exit(sum(n["state"] == "ALIVE" and n["resources"].get("CPU", {}).get("total"
 check "joined.sbatch adds three nodes" within 30 nodes_are 3
 scancel "$job"
 check "the nodes leave with the job" within 60 nodes_are 0
+
+directories_are() { (($(find "$TMPDIR" -maxdepth 1 -name 'mobula-node-*' | wc -l) == $1)); }
+joined() { sbatch --parsable --nodes 1 --output "$work/job/$1.out" "$root/deploy/slurm/joined.sbatch" "$address" "$work/head/login/login.key"; }
+job=$(joined killed)
+check "a node joins" within 30 nodes_are 1
+agent=$(pgrep -of "^$MOBULA start .*--state-dir $TMPDIR/mobula-node")
+kill -KILL "$(ps -o ppid= -p "$agent" | tr -d ' ')" "$agent"
+check "the head removes a killed node" within 60 nodes_are 0
+check "its directory is left" directories_are 1
+check "its processes end" within 20 flock --nonblock "$TMPDIR"/mobula-node-* true
+job=$(joined next)
+check "another node joins" within 30 nodes_are 1
+check "it has removed the directory of the killed node" directories_are 1
+scancel "$job"
+check "it leaves" within 60 nodes_are 0
 "$MOBULA" stop --state-dir "$work/head" --grace 0 >/dev/null
 check "nothing is left" within 20 nothing_is_left
 
