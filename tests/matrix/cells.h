@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "matrix/rows.h"
+#include "sanitizers.h"
 
 namespace mobula::matrix {
 
@@ -35,11 +36,8 @@ class Cells : public testing::EmptyTestEventListener {
   void add(Part part, Column column, Proof proof) {
     if (proved_.empty()) std::filesystem::remove(file());
     proved_.emplace(part, column, proof);
-#if defined(__SANITIZE_ADDRESS__)
-    proved_.emplace(Part::address_sanitizer, column, proof);
-#elif defined(__SANITIZE_THREAD__)
-    proved_.emplace(Part::thread_sanitizer, column, proof);
-#endif
+    if (internal::has_address_sanitizer) proved_.emplace(Part::address_sanitizer, column, proof);
+    if (internal::has_thread_sanitizer) proved_.emplace(Part::thread_sanitizer, column, proof);
   }
   void OnTestEnd(const testing::TestInfo& test) override {
     const bool skipped = test.result()->Skipped();

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "sanitizers.h"
 #include "scheduler/shapes.h"
 
 namespace mobula::internal::scheduler {
@@ -400,7 +401,7 @@ TEST_F(Fairness, OrdersGroupsAndClassesByPriority) {
 // exceeded. A grant has the highest priority that has a permitted request. No permitted request
 // that fits is left waiting.
 TEST_F(Fairness, RandomHistories_KeepQuotasAndPriorities) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Bench world;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "sanitizers.h"
 #include "scheduler/shapes.h"
 
 namespace mobula::internal::scheduler {
@@ -206,7 +207,7 @@ void expect_nothing_waits_that_fits(const World& world,
 }
 
 TEST(SchedulerProperty, RandomHistories_KeepAccounting) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
     std::map<ClassId, Request> requests;
@@ -226,7 +227,7 @@ TEST(SchedulerProperty, RandomHistories_KeepAccounting) {
 
 // After plans have settled, no waiting request fits anywhere: no wake-up is lost.
 TEST(SchedulerProperty, LeavesNothingThatFitsPending) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
     std::map<ClassId, Request> requests;
@@ -246,7 +247,7 @@ TEST(SchedulerProperty, LeavesNothingThatFitsPending) {
 
 // The same with budgets that end each plan early: later plans continue with the rest.
 TEST(SchedulerProperty, SmallBudgets_LoseNothing) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SchedulerSettings settings;
     settings.placement.examinations_per_free = 1;
@@ -269,7 +270,7 @@ TEST(SchedulerProperty, SmallBudgets_LoseNothing) {
 
 // At each grant, no job with a smaller share had a demand that fitted.
 TEST(SchedulerProperty, ServesSmallestShareFirst) {
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(30); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
     auto& [random, bench, shapes, states, live, lent, resumed, wanted] = world;
@@ -353,7 +354,7 @@ TEST(SchedulerProperty, SameCalls_GiveSamePlans) {
 
 // If a single job waits, the return of its recalled slots lets it start.
 TEST(SchedulerProperty, RecalledSlots_AreEnough) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(100); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Bench bench;

@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "sanitizers.h"
 #include "transport/local/shared_memory.h"
 #include "transport/ring/doorbell.h"
 #include "transport/ring/ring_defined.h"
@@ -189,11 +190,7 @@ enum class Side { writes, reads };
 constexpr std::uint64_t count = 30;
 constexpr int steps = 250;
 // With a sanitizer a fork takes much longer, so only every tenth step is tried.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int every = 10;
-#else
-constexpr int every = 1;
-#endif
+constexpr int every = sanitized ? 10 : 1;
 
 template <class Memory>
 std::uint64_t play(Side side, Shared& shared, std::uint64_t due, const Gone& gone = {}) {

@@ -1,15 +1,12 @@
 // Chains of 100,000 dependent objects on a thread with 256 KiB of stack (20,000 under a sanitizer).
 #include "client/core/small_client.h"
 #include "client/core/small_stack.h"
+#include "sanitizers.h"
 
 namespace mobula::internal::client {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t links = 20'000;
-#else
-constexpr std::uint64_t links = 100'000;
-#endif
+constexpr std::uint64_t links = sanitized ? 20'000 : 100'000;
 
 constexpr std::uint64_t actor_links = links / 5;  // enough for any frame on the small stack
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "sanitizers.h"
 #include "store/core/object_table.h"
 
 namespace mobula::internal::model_test {
@@ -362,7 +363,7 @@ class RandomLife {
 };
 
 TEST(ObjectTableModel, RandomHistories_MatchSetModel) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(40); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     RandomLife(seed).play(1500);
     if (testing::Test::HasFailure()) return;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "sanitizers.h"
 
 namespace mobula::internal {
 namespace {
@@ -105,7 +106,7 @@ struct BruteForce {
 };
 
 TEST(SlabAllocator, MatchesBruteForceModel) {
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint64_t seed = 1; seed <= histories(30); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const std::uint64_t lines = 40 + random.below(200);

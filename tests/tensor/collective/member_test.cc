@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "sanitizers.h"
 #include "tensor/collective/group_registry.h"
 #include "transport/net/tcp.h"
 
@@ -359,7 +360,7 @@ TEST_F(Members, RejectsForeignPeers) {
 TEST_F(Members, RandomFaults_AreConsistent) {
   constexpr std::uint32_t size = 4;
   constexpr int rounds = 12;
-  for (std::uint8_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint8_t seed = 1; seed <= histories(20); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     form(size, seed % 2 == 0 ? Reach::tcp : Reach::any, false, seed);
     Random random(seed);

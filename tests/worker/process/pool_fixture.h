@@ -15,21 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "sanitizers.h"
 #include "worker/process/pool/executor_pool.h"
 
 namespace mobula::internal::worker {
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool can_fork = false;
-#else
-inline constexpr bool can_fork = true;
-#endif
+inline constexpr bool can_fork = !has_thread_sanitizer;
 inline constexpr const char* no_fork = "the thread sanitizer adds a thread to every program";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
 
 class PoolTest : public ::testing::Test {
  protected:
