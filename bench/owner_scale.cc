@@ -2,10 +2,13 @@
 // processor time. The figures of a line are constant if no step scans a table.
 //
 // mobula-bench-owner [ROWS...]      default: 100 1000 10000 100000
+// mobula-bench-owner --unwatched CALLS
+//   only calls and tasks without subscriptions, for bench/subscription_cost.py
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "bench/thread_time.h"
@@ -71,8 +74,8 @@ class Owner {
     return value;
   }
 
-  // Queues a task and subscribes to its result, as CompletionQueue::add does.
-  void submit() {
+  // Queues a task. Subscribes to its result if `watched`, as CompletionQueue::add does.
+  void submit(bool watched = true) {
     SubmitTask submit;
     submit.call.task = child_id(TaskId::of(1), ++calls_);
     submit.call.form = form_;
@@ -80,7 +83,7 @@ class Owner {
     unserved_.push_back(submit.call.task);
     results_.push_back(result_id(submit.call.task, 0));
     step(std::move(submit));
-    step(SubscribeObject{results_.back(), 1, calls_, true, false});
+    if (watched) step(SubscribeObject{results_.back(), 1, calls_, true, false});
   }
   void give_slot() {
     SlotReady ready;
@@ -136,6 +139,29 @@ double calls_beside_idle_actors(std::uint64_t rows) {
   const double began = thread_cpu_ns();
   for (int i = 0; i < calls; ++i) owner.call_and_reply();
   return (thread_cpu_ns() - began) / calls;
+}
+
+// Calls and tasks one by one, each with a result that is read. A profiler finds this function.
+[[gnu::noinline]] void unwatched_calls(Owner& of_actor, Owner& of_tasks, std::uint64_t calls) {
+  for (std::uint64_t i = 0; i < calls; i += 2) {
+    of_actor.call_and_reply();
+    of_tasks.submit(/*watched=*/false);
+    of_tasks.serve(0);
+    of_tasks.release(0);
+    of_tasks.forget_served();
+  }
+}
+
+int run_unwatched(std::uint64_t calls) {
+  Owner of_actor, of_tasks;
+  of_actor.add_actor(1);
+  of_tasks.submit(/*watched=*/false);
+  of_tasks.give_slot();
+  of_tasks.serve(0);
+  of_tasks.release(0);
+  of_tasks.forget_served();
+  unwatched_calls(of_actor, of_tasks, calls);
+  return 0;
 }
 
 struct Refs {
@@ -235,6 +261,8 @@ int run(const std::vector<std::uint64_t>& rows) {
 }  // namespace mobula::internal::client
 
 int main(int count, char** arguments) {
+  if (count == 3 && std::string_view(arguments[1]) == "--unwatched")
+    return mobula::internal::client::run_unwatched(std::strtoull(arguments[2], nullptr, 10));
   std::vector<std::uint64_t> rows;
   for (int i = 1; i < count; ++i) rows.push_back(std::strtoull(arguments[i], nullptr, 10));
   if (rows.empty()) rows = {100, 1000, 10'000, 100'000};

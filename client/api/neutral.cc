@@ -1,6 +1,7 @@
 // Neutral values as msgpack, over the streams of protocol/codec.
 #include <mobula/neutral.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
@@ -28,10 +29,15 @@ constexpr unsigned float32 = 0xca, float64 = 0xcb;
 // First byte of an extension of four bytes.
 constexpr unsigned fixext4 = 0xd6;
 
+using internal::client::neutral_index_bytes;
+using internal::client::neutral_ref_type;
+using internal::client::neutral_tensor_type;
+
 class NeutralWriter {
  public:
-  // The refs of the written values.
+  // The refs and tensors of the written values.
   std::vector<AnyRef> take_refs() { return std::move(refs_); }
+  std::vector<Tensor> take_tensors() { return std::move(tensors_); }
   void write(const NeutralValue& value, int depth = 0) {
     if (depth > deepest) fail("it nests deeper than 256 levels");
     std::visit([&](const auto& content) { put(content, depth); }, value.content());
@@ -71,12 +77,19 @@ class NeutralWriter {
   }
   void put(const Ref& value, int) {
     if (value.get().empty()) return out_.nil();
-    std::array<std::byte, 2 + internal::client::neutral_ref_bytes> encoded{
-        std::byte{fixext4}, std::byte{internal::client::neutral_ref_type}};
-    for (std::size_t i = 2; i < encoded.size(); ++i)
-      encoded[i] = static_cast<std::byte>(refs_.size() >> (8 * (encoded.size() - 1 - i)));
-    out_.encoded(encoded);
+    put_index(neutral_ref_type, refs_.size());
     refs_.push_back(value.get());
+  }
+  void put(const NeutralTensor& value, int) {
+    put_index(neutral_tensor_type, tensors_.size());
+    tensors_.push_back(value.get());
+  }
+  void put_index(unsigned type, std::size_t index) {
+    std::array<std::byte, 2 + neutral_index_bytes> encoded{std::byte{fixext4},
+                                                           static_cast<std::byte>(type)};
+    for (std::size_t i = 2; i < encoded.size(); ++i)
+      encoded[i] = static_cast<std::byte>(index >> (8 * (encoded.size() - 1 - i)));
+    out_.encoded(encoded);
   }
   void put(const Dictionary& value, int depth) {
     check_size(value.size());
@@ -89,17 +102,17 @@ class NeutralWriter {
 
   internal::Writer out_;
   std::vector<AnyRef> refs_;
+  std::vector<Tensor> tensors_;
 };
 
 class NeutralReader {
  public:
   // Elements take memory that the bytes bound; the decoder's limits are for messages.
-  NeutralReader(std::span<const std::byte> bytes, std::span<const AnyRef> refs)
-      : bytes_(bytes),
-        refs_(refs),
-        in_(bytes, {.max_bytes = bytes.size(),
-                    .max_elements = bytes.size(),
-                    .max_memory = std::numeric_limits<std::size_t>::max()}) {}
+  explicit NeutralReader(const Payload::Parts& parts)
+      : parts_(parts),
+        in_(parts.body, {.max_bytes = parts.body.size(),
+                         .max_elements = parts.body.size(),
+                         .max_memory = std::numeric_limits<std::size_t>::max()}) {}
 
   NeutralValue read(int depth = 0) {
     if (depth > deepest) fail("it nests deeper than 256 levels");
@@ -115,7 +128,7 @@ class NeutralReader {
   // Reads the value by its first byte; see the msgpack specification.
   NeutralValue next(int depth) {
     if (in_.at_end()) fail("its bytes end too early");
-    const auto mark = static_cast<unsigned>(bytes_[in_.position()]);
+    const auto mark = static_cast<unsigned>(parts_.body[in_.position()]);
     const auto between = [mark](unsigned first, unsigned last) {
       return first <= mark && mark <= last;
     };
@@ -131,7 +144,7 @@ class NeutralReader {
     }
     if (between(0x90, 0x9f) || between(0xdc, 0xdd)) return list(in_.array(), depth);
     if (between(0x80, 0x8f) || between(0xde, 0xdf)) return dictionary(in_.map(), depth);
-    if (mark == fixext4) return ref(in_.skip());
+    if (mark == fixext4) return part(in_.skip());
     fail("msgpack type " + std::to_string(mark) + " is not neutral");
   }
   static double real(std::span<const std::byte> encoded) {
@@ -142,15 +155,18 @@ class NeutralReader {
     return encoded.size() == 9 ? std::bit_cast<double>(bits)
                                : double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))};
   }
-  NeutralValue ref(std::span<const std::byte> encoded) {
-    using internal::client::neutral_ref_type;
-    if (encoded.size() < 2 || encoded[1] != std::byte{neutral_ref_type})
-      fail("it has an extension of msgpack that is no ref");
+  // A ref or a tensor.
+  NeutralValue part(std::span<const std::byte> encoded) {
+    if (encoded.size() != 2 + neutral_index_bytes) fail("its bytes end too early");
     std::size_t index = 0;
     for (const std::byte each : encoded.subspan(2))
       index = index << 8 | std::to_integer<std::size_t>(each);
-    if (index >= refs_.size()) fail("it names a ref that it does not have");
-    return refs_[index];
+    const auto type = std::to_integer<unsigned>(encoded[1]);
+    if (type == neutral_ref_type && index < parts_.refs.size()) return parts_.refs[index];
+    if (type == neutral_tensor_type && index < parts_.tensors.size()) return parts_.tensors[index];
+    if (type == neutral_ref_type) fail("it names a ref that it does not have");
+    if (type == neutral_tensor_type) fail("it names a tensor that it does not have");
+    fail("it has an extension of msgpack that is neither a ref nor a tensor");
   }
   List list(std::size_t count, int depth) {
     List elements;
@@ -168,8 +184,7 @@ class NeutralReader {
     return rows;
   }
 
-  std::span<const std::byte> bytes_;
-  std::span<const AnyRef> refs_;
+  const Payload::Parts& parts_;
   internal::Reader in_;
 };
 
@@ -182,6 +197,14 @@ bool Ref::operator==(const Ref& other) const {
   return id_of(ref_) == id_of(other.ref_);
 }
 
+bool NeutralTensor::operator==(const NeutralTensor& other) const {
+  if (tensor_.dtype() != other.tensor_.dtype() || tensor_.shape() != other.tensor_.shape())
+    return false;
+  const auto in_order = [](const Tensor& tensor) { return tensor.to(Device()).contiguous(); };
+  const Tensor own = in_order(tensor_), others = in_order(other.tensor_);
+  return std::ranges::equal(own.view<std::byte>(), others.view<std::byte>());
+}
+
 Payload neutral_payload(const NeutralValue& value) {
   NeutralWriter out;
   out.write(value);
@@ -189,7 +212,8 @@ Payload neutral_payload(const NeutralValue& value) {
   std::vector<std::byte> written = out.take();
   written.shrink_to_fit();
   const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(written));
-  return {neutral_format, {.body = *bytes, .refs = out.take_refs(), .owner = bytes}};
+  return {neutral_format,
+          {.body = *bytes, .refs = out.take_refs(), .tensors = out.take_tensors(), .owner = bytes}};
 }
 
 NeutralValue neutral_value(const StoredPayload& stored) {
@@ -200,7 +224,7 @@ NeutralValue neutral_value(const StoredPayload& stored) {
         "a function of its program that returns it");
   }
   const auto parts = stored.parts(neutral_format);
-  NeutralReader in(parts.body, parts.refs);
+  NeutralReader in(parts);
   NeutralValue value = in.read();
   in.require_end();
   return value;

@@ -20,10 +20,10 @@ inline constexpr std::uint64_t untyped_fingerprint =
 // The format of a value of the typed API.
 inline constexpr std::string_view typed_format = "c++";
 
-// A ref in a neutral value: an extension of msgpack with this type, and the index of the ref in the
-// payload, the first byte first.
-inline constexpr unsigned neutral_ref_type = 1;
-inline constexpr std::size_t neutral_ref_bytes = 4;
+// A ref or a tensor in a neutral value: an extension of msgpack with this type, and its index among
+// the refs or the tensors of the payload, the first byte first.
+inline constexpr unsigned neutral_ref_type = 1, neutral_tensor_type = 2;
+inline constexpr std::size_t neutral_index_bytes = 4;
 
 // The name of the format of a value that `in` has read up to its header.
 std::string_view read_format(mobula::Reader& in);

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 
-#include "client/console/neutral_refs.h"
 #include "mobula/detail/wire.h"
 
 namespace mobula::internal::runtime::console {
@@ -12,7 +11,8 @@ namespace {
 // Stops at excessive nesting, before the library's reader exhausts the stack.
 class DepthCheck final : public nlohmann::json_sax<Json> {
  public:
-  DepthCheck(bool with_binary, std::size_t refs) : with_binary_(with_binary), refs_(refs) {}
+  DepthCheck(bool with_binary, const NeutralParts& parts)
+      : with_binary_(with_binary), parts_(parts) {}
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -21,9 +21,7 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
   bool binary(binary_t& bytes) override {
-    if (!bytes.has_subtype()) return with_binary_;
-    const auto ref = index_of_ref(Json(bytes));
-    return ref && *ref < refs_;
+    return bytes.has_subtype() ? is_part_of(Json(bytes), parts_) : with_binary_;
   }
   bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
   bool key(string_t&) override { return true; }
@@ -36,24 +34,24 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
 
  private:
   bool with_binary_;
-  std::size_t refs_;
+  const NeutralParts& parts_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-bool has_json(std::span<const std::byte> bytes, bool with_binary, std::size_t refs) {
+bool has_json(std::span<const std::byte> bytes, bool with_binary, const NeutralParts& parts) {
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  DepthCheck check(with_binary, refs);
+  DepthCheck check(with_binary, parts);
   return Json::sax_parse(first, first + bytes.size(), &check, Json::input_format_t::msgpack);
 }
 
-Result<Json> json_of_msgpack(std::span<const std::byte> bytes, std::size_t refs) {
-  if (!has_json(bytes, true, refs)) {
+Result<Json> json_of_msgpack(std::span<const std::byte> bytes, const NeutralParts& parts) {
+  if (!has_json(bytes, true, parts)) {
     return failure(
         ErrorCode::corrupt,
-        "the bytes are not a msgpack value with text keys, refs that it has, and at most 512 "
-        "levels");
+        "the bytes are not a msgpack value with text keys, refs and tensors that it has, and at "
+        "most 512 levels");
   }
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return Json::from_msgpack(first, first + bytes.size());

@@ -34,9 +34,9 @@ class Choices {
   // no alternative fits, or one is being tried
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  Choices(JsonForm form, const NeutralRefs* refs) : form_(form), refs_(refs) {}
+  Choices(JsonForm form, const NeutralParts* parts) : form_(form), parts_(parts) {}
   bool is_neutral() const { return form_ == JsonForm::neutral; }
-  const NeutralRefs* refs() const { return refs_; }
+  const NeutralParts* parts() const { return parts_; }
 
   std::optional<std::size_t> find(const Json& json, const TypeDescription& type) const {
     const auto at = chosen_.find({&json, &type});
@@ -48,7 +48,7 @@ class Choices {
 
  private:
   JsonForm form_;
-  const NeutralRefs* refs_;
+  const NeutralParts* parts_;
   std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
 };
 
@@ -201,7 +201,7 @@ void write_block(mobula::Writer& out, const Json& json, const TypeDescription& t
     align_block(out, element, text.size());
     return out.write_bytes(text.data(), text.size());
   }
-  if (json.is_binary() && !index_of_ref(json) && has_bytes(element)) {
+  if (json.is_binary() && !is_part(json) && has_bytes(element)) {
     const auto& bytes = json.get_binary();
     out.write_count(bytes.size());
     align_block(out, element, bytes.size());
@@ -284,12 +284,17 @@ void write_array(mobula::Writer& out, const Json& json, const TypeDescription& t
 
 void write_own(mobula::Writer& out, const Json& json, const TypeDescription& type,
                const JsonPath& path) {
-  const NeutralRefs* const refs = path.choices().refs();
-  if (refs == nullptr || !is_object_ref(type)) throw Misfit(why_no_json(type, refs != nullptr));
-  const auto index = index_of_ref(json);
+  const NeutralParts* const parts = path.choices().parts();
+  const auto kind = part_kind_of(type);
+  if (parts == nullptr || !kind) throw Misfit(why_no_json(type, parts != nullptr));
+  const auto index = index_of_part(*kind, json);
+  if (*kind == PartKind::tensor) {
+    if (!index) path.refuse(json, "a tensor");
+    return out.write(parts->tensors.at(*index));
+  }
   if (!index && !json.is_null()) path.refuse(json, "a ref");
   write_number(out, static_cast<std::uint8_t>(index ? 1 : 0));
-  if (index) out.write_ref(refs->at(*index).anchor()->ref());
+  if (index) out.write_ref(parts->refs.at(*index).anchor()->ref());
 }
 
 // Types with MSGPACK_DEFINE are stored as msgpack, which maps to JSON: _MAP types are objects of
@@ -362,8 +367,8 @@ Number read_number(mobula::Reader& in) {
 struct ReadMode {
   bool plain = false;
   bool neutral = false;
-  NeutralRefs* refs = nullptr;
-  ReadMode within(bool is_plain) const { return {is_plain, neutral, refs}; }
+  NeutralParts* parts = nullptr;
+  ReadMode within(bool is_plain) const { return {is_plain, neutral, parts}; }
 };
 
 Json floating_json(double number, ReadMode mode) {
@@ -462,12 +467,18 @@ bool read_flag(mobula::Reader& in) {
 }
 
 Json read_own(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
-  if (mode.refs == nullptr || !is_object_ref(type))
-    throw Misfit(why_no_json(type, mode.refs != nullptr));
+  const auto kind = part_kind_of(type);
+  if (mode.parts == nullptr || !kind) throw Misfit(why_no_json(type, mode.parts != nullptr));
+  if (*kind == PartKind::tensor) {
+    auto& tensors = mode.parts->tensors;
+    tensors.push_back(in.read<Tensor>());
+    return json_of_part(*kind, tensors.size() - 1);
+  }
   if (!read_flag(in)) return nullptr;
+  auto& refs = mode.parts->refs;
   const auto id = in.read_ref(detail::RefKind::object);
-  mode.refs->emplace_back(detail::Anchor::retain({detail::RefKind::object, id}));
-  return json_of_ref(mode.refs->size() - 1);
+  refs.emplace_back(detail::Anchor::retain({detail::RefKind::object, id}));
+  return json_of_part(*kind, refs.size() - 1);
 }
 
 Json read_msgpack(mobula::Reader& in, ReadMode mode) {
@@ -536,8 +547,8 @@ Json read(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
 
 class JsonValue final : public detail::Outgoing {
  public:
-  JsonValue(const Json& json, const TypeDescription& type, JsonForm form, const NeutralRefs* refs)
-      : Outgoing(type.fingerprint), json_(json), type_(type), choices_(form, refs) {
+  JsonValue(const Json& json, const TypeDescription& type, JsonForm form, const NeutralParts* parts)
+      : Outgoing(type.fingerprint), json_(json), type_(type), choices_(form, parts) {
     measure();
   }
 
@@ -554,24 +565,24 @@ class JsonValue final : public detail::Outgoing {
 
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
                                                          const TypeDescription& type, JsonForm form,
-                                                         const NeutralRefs* refs) {
-  if (auto why = why_no_json(type, refs != nullptr); !why.empty())
+                                                         const NeutralParts* parts) {
+  if (auto why = why_no_json(type, parts != nullptr); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
     return std::shared_ptr<const detail::Outgoing>(
-        std::make_shared<JsonValue>(json, type, form, refs));
+        std::make_shared<JsonValue>(json, type, form, parts));
   } catch (const std::exception& misfit) {
     return failure(ErrorCode::invalid_argument, misfit.what());
   }
 }
 
 Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type, JsonForm form,
-                     NeutralRefs* refs) {
-  if (auto why = why_no_json(type, refs != nullptr); !why.empty())
+                     NeutralParts* parts) {
+  if (auto why = why_no_json(type, parts != nullptr); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
     mobula::Reader in = detail::open_value(stored, type.fingerprint, type.name);
-    Json json = read(in, type, {.neutral = form == JsonForm::neutral, .refs = refs});
+    Json json = read(in, type, {.neutral = form == JsonForm::neutral, .parts = parts});
     detail::require_end(in);
     return json;
   } catch (const std::exception& bad) {

@@ -3,9 +3,9 @@
 // times seconds, empty values null. Types with MSGPACK_DEFINE_MAP are objects of their named
 // members, those with MSGPACK_DEFINE arrays.
 // The neutral form (<mobula/neutral.h>) differs: vectors of bytes are binary values, numbers that
-// are not finite stay numbers, and a ref is an index (neutral_refs.h).
+// are not finite stay numbers, and a ref or a tensor is an index (neutral_parts.h).
 // Thread: any (pure functions).
-// Not: types with another custom serializer, handles, tensors, and refs in JSON text.
+// Not: types with another custom serializer, handles; tensors and refs in JSON text.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "client/console/neutral_refs.h"
+#include "client/console/neutral_parts.h"
 #include "mobula/detail/describe.h"
 #include "mobula/detail/value.h"
 
@@ -23,14 +23,15 @@ namespace mobula::internal::runtime::console {
 enum class JsonForm : std::uint8_t { text, neutral };
 
 // The value, ready to be passed to a call. invalid_argument names the path within `json` and what
-// belongs there. `json`, `type`, and `refs` are borrowed for as long as the value lives.
+// belongs there. `json`, `type`, and `parts` are borrowed for as long as the value lives.
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
                                                          const detail::TypeDescription& type,
                                                          JsonForm form = JsonForm::text,
-                                                         const NeutralRefs* refs = nullptr);
+                                                         const NeutralParts* parts = nullptr);
 
-// Appends the refs of the value to `refs`. Errors: corrupt if the bytes are not of this type.
+// Appends the refs and tensors of the value to `parts`. Errors: corrupt if the bytes are of another
+// type.
 Result<Json> json_of(const detail::StoredValue& stored, const detail::TypeDescription& type,
-                     JsonForm form = JsonForm::text, NeutralRefs* refs = nullptr);
+                     JsonForm form = JsonForm::text, NeutralParts* parts = nullptr);
 
 }  // namespace mobula::internal::runtime::console

@@ -27,7 +27,8 @@ constexpr std::size_t longest_shown = 60;  // length of JSON in a message
 // Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
 // space for its full depth.
 Json outline(const Json& json, int levels = 6) {
-  if (index_of_ref(json)) return "a ref";
+  if (index_of_part(PartKind::ref, json)) return "a ref";
+  if (index_of_part(PartKind::tensor, json)) return "a tensor";
   if (json.is_binary()) return fmt::format("{} bytes", json.get_binary().size());
   if (!json.is_structured()) return json;
   if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
@@ -59,17 +60,18 @@ std::string position_of(const TypeDescription& type, std::size_t part) {
 }
 
 // Types may contain themselves.
-std::string seek_no_json(const TypeDescription& type, bool refs, std::set<std::string_view>& seen) {
-  if (!seen.insert(type.name).second || (refs && is_object_ref(type))) return {};
+std::string seek_no_json(const TypeDescription& type, bool neutral,
+                         std::set<std::string_view>& seen) {
+  if (!seen.insert(type.name).second || (neutral && part_kind_of(type))) return {};
   const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
   if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
-    const char* const kind = refs ? "a handle or a tensor" : "a ref, a handle or a tensor";
-    return fmt::format("{} has no {} form: it is {}", type.name, refs ? "neutral" : "JSON",
+    const char* const kind = neutral ? "a handle or a view" : "a ref, a handle or a tensor";
+    return fmt::format("{} has no {} form: it is {}", type.name, neutral ? "neutral" : "JSON",
                        type.shape == Shape::custom ? "written by its own Serializer" : kind);
   }
   const Parts parts = parts_of(type);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (auto why = seek_no_json(*parts[i], refs, seen); !why.empty())
+    if (auto why = seek_no_json(*parts[i], neutral, seen); !why.empty())
       return position_of(type, i) + why;
   }
   return {};
@@ -139,9 +141,9 @@ std::string type_text(const TypeDescription& type) {
   return std::string(type.name);
 }
 
-std::string why_no_json(const TypeDescription& type, bool refs) {
+std::string why_no_json(const TypeDescription& type, bool neutral) {
   std::set<std::string_view> seen;
-  return seek_no_json(type, refs, seen);
+  return seek_no_json(type, neutral, seen);
 }
 
 }  // namespace mobula::internal::runtime::console

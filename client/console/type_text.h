@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/console/neutral_refs.h"
+#include "client/console/neutral_parts.h"
 #include "mobula/detail/describe.h"
 
 namespace mobula::internal::runtime::console {
@@ -26,7 +26,7 @@ std::string joined(const Parts& parts);
 std::string shown(const Json& json);
 
 // Reason why values of the type have no JSON form, with the position of the part; empty if they
-// have one. With `refs`, refs have one: see neutral_refs.h.
-std::string why_no_json(const detail::TypeDescription& type, bool refs = false);
+// have one. In neutral values, refs and tensors have one: see neutral_parts.h.
+std::string why_no_json(const detail::TypeDescription& type, bool neutral = false);
 
 }  // namespace mobula::internal::runtime::console

@@ -16,7 +16,7 @@
 #include "client/api/untyped_payload.h"
 #include "client/console/json_msgpack.h"
 #include "client/console/json_values.h"
-#include "client/console/neutral_refs.h"
+#include "client/console/neutral_parts.h"
 #include "client/console/type_text.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
@@ -32,20 +32,35 @@ using detail::ErrorKind;
 using detail::TypeDescription;
 using runtime::console::Json;
 using runtime::console::JsonForm;
-using runtime::console::NeutralRefs;
+using runtime::console::NeutralParts;
 
 detail::Outcome fail(detail::ErrorKind kind, std::string text) {
   return {.error = client::make_error(kind, std::move(text))};
 }
 
+// The elements of tensors that the written value omits, one entry per ref that it contains.
+std::vector<detail::ApartTensor> apart_of(const detail::Outgoing& value) {
+  std::vector<detail::ApartTensor> apart;
+  if (value.apart().empty()) return apart;
+  auto next = value.apart().begin();
+  for (const detail::ContainedRef& each : value.contained()) {
+    apart.emplace_back();
+    if (each.kind != detail::RefKind::tensor) continue;
+    const auto& parts = *static_cast<const detail::TensorParts*>((next++)->get());
+    apart.back() = {parts.storage, parts.byte_offset};
+  }
+  return apart;
+}
+
 // A value that owns its bytes and counts `refs`. The bytes are aligned to 64 bytes here, because
-// aligned allocations fragment the heap.
-detail::StoredValue stored(const detail::Outgoing& value, NeutralRefs refs = {}) {
+// aligned allocations fragment the heap. A reader gets the elements of tensors without a copy, on
+// any device, if the value omits them.
+detail::StoredValue stored(const detail::Outgoing& value, std::vector<AnyRef> refs = {}) {
   constexpr std::size_t alignment = 64;
   std::size_t space = value.size_bytes() + alignment;
   struct Memory {
     std::unique_ptr<std::byte[]> bytes;
-    NeutralRefs refs;
+    std::vector<AnyRef> refs;
   };
   const auto memory = std::make_shared<const Memory>(
       Memory{std::unique_ptr<std::byte[]>(new std::byte[space]), std::move(refs)});
@@ -58,14 +73,18 @@ detail::StoredValue stored(const detail::Outgoing& value, NeutralRefs refs = {})
   copy.bytes = bytes;
   copy.owner = memory;
   copy.contained = value.contained();
+  copy.apart = apart_of(value);
   return copy;
 }
 
-// A result, or an argument: JSON with its refs. A `typed` argument is the value of a ref, in bytes
-// of C++.
+// Least size of an omitted tensor: every tensor with elements is omitted.
+constexpr std::size_t all_tensors = 1;
+
+// A result, or an argument: JSON with its refs and tensors. A `typed` argument is the value of a
+// ref, in bytes of C++.
 struct Converted {
   Json json{};
-  NeutralRefs refs{};
+  NeutralParts parts{};
   const detail::StoredValue* typed = nullptr;
 };
 
@@ -89,8 +108,10 @@ struct ResultForm {
   const TypeDescription& type() const { return entry.description()->result(); }
   detail::Answer<Converted> convert(const detail::Outgoing& value) const {
     Converted converted;
+    const bool neutral = form == JsonForm::neutral;
+    if (neutral) value.set_apart(all_tensors);
     auto json = runtime::console::json_of(stored(value), type(), form,
-                                          form == JsonForm::text ? nullptr : &converted.refs);
+                                          neutral ? &converted.parts : nullptr);
     if (!json) return error(json.error().text);
     converted.json = std::move(*json);
     return converted;
@@ -105,21 +126,22 @@ struct ResultForm {
   }
 };
 
-detail::Done give_neutral(auto& call, std::size_t index, const Json& json, NeutralRefs refs) {
+detail::Done give_neutral(auto& call, std::size_t index, const Json& json, NeutralParts parts) {
   const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
   return call.accept(
-      index, dynamic::Payload(dynamic::neutral_format,
-                              {.body = std::as_bytes(std::span(bytes)), .refs = std::move(refs)}));
+      index, dynamic::Payload(dynamic::neutral_format, {.body = std::as_bytes(std::span(bytes)),
+                                                        .refs = std::move(parts.refs),
+                                                        .tensors = std::move(parts.tensors)}));
 }
 
 // Stores the converted value of a function as its results.
 detail::Done give(auto& call, Converted value, const ResultForm& form) {
   if (form.form == JsonForm::text)
     return call.accept(0, detail::OutgoingValue<std::string>(json_text(value.json)));
-  if (form.count == 1) return give_neutral(call, 0, value.json, std::move(value.refs));
+  if (form.count == 1) return give_neutral(call, 0, value.json, std::move(value.parts));
   for (std::size_t i = 0; i < form.count; ++i) {
-    auto refs = runtime::console::take_refs(value.json[i], value.refs);
-    if (auto failed = give_neutral(call, i, value.json[i], std::move(refs))) return failed;
+    auto parts = runtime::console::take_parts(value.json[i], value.parts);
+    if (auto failed = give_neutral(call, i, value.json[i], std::move(parts))) return failed;
   }
   return std::nullopt;
 }
@@ -233,9 +255,10 @@ Result<detail::StoredValue> argument_of(const Converted& argument, const TypeDes
   }
   const bool neutral = form == JsonForm::neutral;
   const auto value = runtime::console::value_of(argument.json, parameter, form,
-                                                neutral ? &argument.refs : nullptr);
+                                                neutral ? &argument.parts : nullptr);
   if (!value) return value.error();
-  return stored(**value, argument.refs);
+  if (!argument.parts.tensors.empty()) (*value)->set_apart(all_tensors);
+  return stored(**value, argument.parts.refs);
 }
 
 // The call with typed arguments and a converted result.
@@ -327,9 +350,12 @@ detail::Answer<std::vector<Converted>> neutral_arguments(
         continue;
       }
       auto parts = payload.parts(dynamic::neutral_format);
-      auto json = runtime::console::json_of_msgpack(parts.body, parts.refs.size());
+      Converted argument;
+      argument.parts = {std::move(parts.refs), std::move(parts.tensors)};
+      auto json = runtime::console::json_of_msgpack(parts.body, argument.parts);
       if (!json) throw SerializationError(json.error().text);
-      arguments.push_back({std::move(*json), std::move(parts.refs)});
+      argument.json = std::move(*json);
+      arguments.push_back(std::move(argument));
     }
   } catch (const SerializationError& error) {
     return client::make_error(

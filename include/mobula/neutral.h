@@ -1,8 +1,8 @@
 // Values of untyped calls that programs of all languages exchange: one msgpack value of nil,
-// boolean, int64, uint64, float64, text, bytes, list, dictionary with text keys, or ref. For a
-// callee in C++, structs, tuples, sets, and other maps are lists, empty optionals and refs nil, and
-// times seconds. A ref goes to a parameter ObjectRef<T>. Its object has the format of its producer:
-// mobula::get reads typed ones, dynamic::get neutral ones.
+// boolean, int64, uint64, float64, text, bytes, list, dictionary with text keys, ref, or tensor.
+// For a callee in C++, structs, tuples, sets, and other maps are lists, empty optionals and refs
+// nil, and times seconds. A ref goes to a parameter ObjectRef<T>. Its object has the format of its
+// producer: mobula::get reads typed ones, dynamic::get neutral ones.
 // Thread: any.
 // Errors: SerializationError for corrupt bytes, other msgpack types, and more than 256 levels.
 #pragma once
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <mobula/dynamic.h>
+#include <mobula/tensor.h>
 
 namespace mobula::dynamic {
 
@@ -41,6 +42,21 @@ class MOBULA_API Ref {
  private:
   AnyRef ref_;
 };
+// A tensor. Tensors are equal if their dtypes, shapes, and bytes are. To compare them, elements of
+// other devices are copied to host memory.
+class MOBULA_API NeutralTensor {
+ public:
+  // Wraps a tensor. The elements are not copied.
+  explicit NeutralTensor(Tensor tensor) : tensor_(std::move(tensor)) {}
+
+  // Returns the tensor.
+  const Tensor& get() const { return tensor_; }
+  // Compares dtypes, shapes, and bytes.
+  bool operator==(const NeutralTensor& other) const;
+
+ private:
+  Tensor tensor_;
+};
 // Values in order.
 using List = std::vector<NeutralValue>;
 // Values by name.
@@ -51,7 +67,7 @@ class NeutralValue {
  public:
   // The types that a value can have; std::monostate is nil.
   using Content = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double,
-                               std::string, Bytes, List, Dictionary, Ref>;
+                               std::string, Bytes, List, Dictionary, Ref, NeutralTensor>;
 
   // Creates nil.
   NeutralValue() = default;
@@ -71,6 +87,8 @@ class NeutralValue {
   NeutralValue(Dictionary value) : content_(std::move(value)) {}  // NOLINT: implicit
   // Creates a ref, which the value counts.
   NeutralValue(AnyRef value) : content_(Ref(std::move(value))) {}  // NOLINT: implicit
+  // Creates a tensor, whose elements are not copied.
+  NeutralValue(Tensor value) : content_(NeutralTensor(std::move(value))) {}  // NOLINT: implicit
   // Creates an integer.
   template <std::integral Integer>
   NeutralValue(Integer value) {  // NOLINT: implicit
@@ -89,7 +107,8 @@ class NeutralValue {
   Content content_;
 };
 
-// Returns a payload with the value. It does not refer to `value`.
+// Returns a payload with the value. It does not refer to `value`, but to the elements of its
+// tensors.
 MOBULA_API Payload neutral_payload(const NeutralValue& value);
 // Returns the value of a stored payload. SerializationError for another format.
 MOBULA_API NeutralValue neutral_value(const StoredPayload& stored);

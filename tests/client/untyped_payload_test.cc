@@ -237,6 +237,18 @@ TEST(NeutralValues, RefsReadAsWritten) {
               HasSubstr("in format \"c++\"; pass its ref to a function of its program"));
 }
 
+TEST(NeutralValues, TensorsReadAsWritten) {
+  const Tensor first = Tensor::from({1.F, 2.F, 3.F, 4.F, 5.F, 6.F}).reshape({2, 3});
+  const Tensor second = Tensor::zeros({2, 0}, DType::int64);
+  const NeutralValue value =
+      List{first, 1, Dictionary{{"b", second}, {"c", first.transpose(0, 1)}}, Tensor()};
+  EXPECT_EQ(written_and_read(value), value);
+  EXPECT_NE(NeutralValue(first), NeutralValue(first.reshape({3, 2})));
+  EXPECT_NE(NeutralValue(first), NeutralValue(first.transpose(0, 1)));
+  EXPECT_NE(NeutralValue(Tensor::from({1, 2})), NeutralValue(Tensor::from({1, 3})));
+  EXPECT_NE(NeutralValue(Tensor::from({1})), NeutralValue(Tensor::from({1U})));
+}
+
 TEST(NeutralValues, CorruptBytes_Rejected) {
   const auto read = [](const std::string& body) {
     return neutral_value(Written(Payload(neutral_format, {.body = bytes_of(body)})).payload());
@@ -249,7 +261,8 @@ TEST(NeutralValues, CorruptBytes_Rejected) {
         "\x01\x02", "\xcb\x01"})
     EXPECT_THROW((void)read(body), SerializationError) << body;
   EXPECT_THROW((void)read(std::string(400, '\x91')), SerializationError);
-  for (const char type : {'\x01', '\x02'}) {  // a ref that is not there, and another extension
+  // A ref and a tensor that are not there, and another extension.
+  for (const char type : {'\x01', '\x02', '\x03'}) {
     EXPECT_THROW((void)read(std::string("\xd6") + type + std::string(4, '\0')), SerializationError);
   }
   EXPECT_EQ(read(std::string("\xca\x3f\x80\x00\x00", 5)), NeutralValue(1.0));

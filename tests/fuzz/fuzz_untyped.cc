@@ -85,8 +85,10 @@ bool is_equal(const NeutralValue& a, const NeutralValue& b) {
 
 // The input is msgpack. A value that is read is written as an equal one.
 void read_neutral(std::span<const std::byte> body) {
-  static_cast<void>(internal::runtime::console::json_of_msgpack(body));
-  const Payload payload(neutral_format, {.body = body});
+  const std::vector<Tensor> tensors{Tensor::from({1.0F, 2.0F})};
+  static_cast<void>(
+      internal::runtime::console::json_of_msgpack(body, {.refs = {}, .tensors = tensors}));
+  const Payload payload(neutral_format, {.body = body, .tensors = tensors});
   std::vector<std::byte> bytes(payload.size_bytes());
   if (!payload.write(bytes)) std::abort();
   try {

@@ -4,6 +4,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include <mobula/dynamic.h>
+#include <mobula/interrupt.h>
 
 namespace nb = nanobind;
 namespace md = mobula::dynamic;
@@ -134,6 +136,49 @@ auto unlocked(Use use) {
   return use();
 }
 
+std::atomic<int> waits{0};  // calls that may block now
+
+// Runs a call that blocks, without the GIL. A signal ends the call: Python's handler runs, and the
+// call is repeated unless the handler raises an exception.
+template <class Use>
+auto interruptible(Use use) {
+  struct Count {
+    Count() { ++waits; }
+    ~Count() { --waits; }
+  };
+  for (;;) {
+    try {
+      return unlocked([&] {
+        const Count count;
+        return use();
+      });
+    } catch (const mobula::InterruptedError&) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
+}
+
+std::array<void (*)(int), 65> handlers_of_python{};  // by signal
+
+// Python's handler is first: the interrupted thread finds that its signal has arrived.
+void on_signal(int number) {
+  handlers_of_python[static_cast<std::size_t>(number)](number);
+  mobula::interrupt_waits();
+}
+
+// Lets a signal with a handler in Python end blocked calls. `signal.signal` undoes this.
+void interrupt_on(int number) {
+  struct sigaction action {};
+  if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_DFL ||
+      action.sa_handler == SIG_IGN) {
+    throw nb::value_error("the signal has no handler");
+  }
+  if (action.sa_handler == &on_signal) return;
+  handlers_of_python.at(static_cast<std::size_t>(number)) = action.sa_handler;
+  action.sa_handler = &on_signal;
+  ::sigaction(number, &action, nullptr);
+}
+
 std::vector<mobula::AnyRef> submit(const std::string& name, nb::list given, int num_returns,
                                    bool retry_exceptions,
                                    const std::map<std::string, std::string>& env, bool streaming) {
@@ -153,7 +198,7 @@ nb::tuple to_python(const mobula::detail::ErrorRecord& error) {
 
 // (item, next position), None at the end, or the error.
 nb::object next(const mobula::AnyRef& position, double timeout) {
-  auto step = unlocked([&] { return md::next(position, {mobula::Duration(timeout)}); });
+  auto step = interruptible([&] { return md::next(position, {mobula::Duration(timeout)}); });
   if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&step)) return to_python(*error);
   auto& at = std::get<md::StreamItem>(step);
   if (at.item.empty()) return nb::none();
@@ -185,7 +230,7 @@ mobula::AnyRef put(nb::tuple given) {
 // A list of values, and of (kind, message, type, pickled exception) for errors.
 nb::list get(const std::vector<mobula::AnyRef>& refs, double timeout) {
   const auto fetched =
-      unlocked([&] { return md::get(refs, {.timeout = mobula::Duration(timeout)}); });
+      interruptible([&] { return md::get(refs, {.timeout = mobula::Duration(timeout)}); });
   nb::list all;
   for (const auto& each : fetched) {
     if (const auto* value = std::get_if<md::StoredPayload>(&each)) {
@@ -373,11 +418,15 @@ NB_MODULE(mobula_host, m) {
       .def("fd", &mobula::CompletionQueue::fd)
       .def("add", [](mobula::CompletionQueue& queue, const mobula::AnyRef& ref,
                      std::uint64_t token) { unlocked([&] { queue.add(ref, token); }); })
-      .def("take", [](mobula::CompletionQueue& queue) {
-        std::array<std::uint64_t, 256> tokens{};
-        const auto count = unlocked([&] { return queue.take(tokens); });
-        return std::vector<std::uint64_t>(tokens.begin(), tokens.begin() + count);
-      });
+      .def(
+          "take",
+          [](mobula::CompletionQueue& queue, double timeout) {
+            std::array<std::uint64_t, 256> tokens{};
+            const auto count =
+                interruptible([&] { return queue.take(tokens, mobula::Duration(timeout)); });
+            return std::vector<std::uint64_t>(tokens.begin(), tokens.begin() + count);
+          },
+          nb::arg("timeout") = 0.0);
   nb::class_<CallSource>(m, "CallSource").def("fd", &CallSource::fd).def("take", &CallSource::take);
   // From now on, methods are not run but added to the source.
   m.def(
@@ -387,6 +436,8 @@ NB_MODULE(mobula_host, m) {
         return source.load();
       },
       nb::rv_policy::reference);
+  m.def("interrupt_on", &interrupt_on);
+  m.def("waits", [] { return waits.load(); });
   m.def("set_host", &set_host);
   m.def("init", &init);
   m.def("shutdown", [] { unlocked([] { cluster.reset(); }); });
@@ -397,7 +448,7 @@ NB_MODULE(mobula_host, m) {
   m.def("put", &put);
   m.def("get", &get);
   m.def("wait", [](const std::vector<mobula::AnyRef>& refs, int num_returns, double timeout) {
-    return unlocked([&] {
+    return interruptible([&] {
       return md::wait(refs, {.num_returns = num_returns, .timeout = mobula::Duration(timeout)});
     });
   });

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -217,6 +218,63 @@ def check_asyncio_driver():
         completions.close()
 
     asyncio.run(main())
+
+
+def interrupted(wait):
+    """Whether SIGINT, sent while `wait` blocks, ends it with KeyboardInterrupt."""
+    before = native.waits()
+
+    def send():
+        wait_until(lambda: native.waits() > before)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        wait()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sender.join()
+
+
+def check_interrupts():
+    """Ctrl-C ends a blocked wait, which can be repeated; a handler that returns ends none."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    native.interrupt_on(signal.SIGINT)
+    with tempfile.TemporaryDirectory() as directory:
+        opened = Path(directory) / "opened"
+
+        def wait_for_file():
+            while not opened.exists():
+                time.sleep(0.002)
+            return 41
+
+        def items():
+            yield wait_for_file()
+
+        late, stream = host.RemoteFunction(wait_for_file).remote(), host.RemoteFunction(items).remote()
+        queue = native.Queue()
+        queue.add(late, 7)
+        assert interrupted(lambda: host.get(late))
+        assert interrupted(lambda: native.wait([late], 1, 30.0))
+        assert interrupted(lambda: next(stream))
+        assert interrupted(lambda: queue.take(30.0))
+        assert interrupted(lambda: host.get(late)), "a second signal"
+        arrived = []
+
+        def note(number, frame):
+            arrived.append(number)
+            opened.touch()
+
+        signal.signal(signal.SIGINT, note)
+        native.interrupt_on(signal.SIGINT)
+        assert not interrupted(lambda: host.get(late)), "the handler returned"
+        assert arrived == [signal.SIGINT]
+        assert host.get(late) == 41 and host.get(next(stream)) == 41
+        assert native.wait([late], 1, 30.0) == [0] and queue.take(30.0) == [7]
+    signal.signal(signal.SIGINT, before)
 
 
 def check_cancel():

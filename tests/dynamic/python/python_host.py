@@ -11,6 +11,7 @@ import io
 import os
 import pickle
 import random
+import signal
 import sys
 import sysconfig
 import threading
@@ -192,6 +193,8 @@ class Completions:
 def start(num_cpus, executor):
     set_host()
     native.init(num_cpus, [sys.executable, executor], {"PYTHONPATH": os.pathsep.join(sys.path)})
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        native.interrupt_on(signal.SIGINT)  # Ctrl-C ends a blocked wait
 
 
 # ---- in an executor ----

@@ -1,6 +1,6 @@
 // Calls functions and methods of another program by name, without their declarations:
-//   neutral_client values|errors|refs|results|types
-//                  actor|deaths|waits|name JOB_NAME [MIB of the largest value]
+//   neutral_client values|errors|refs|results|tensors|types|actor|
+//                  deaths|waits|name JOB_NAME [MIB of the largest value]
 // or is another program with this name of its job:
 //   neutral_client serve JOB_NAME
 #include <mobula/dynamic.h>
@@ -14,6 +14,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -198,6 +199,12 @@ std::vector<mobula::AnyRef> submit_several(const std::string& function, const Ar
 NeutralValue read_there(const NeutralValue& ref) { return run("read_ref", {ref}); }
 mobula::AnyRef ref_in(const NeutralValue& value) { return std::get<Ref>(value.content()).get(); }
 
+NeutralValue call_store(const std::string& method, const Arguments& arguments) {
+  const auto store = get_actor("store", "neutral", "Store");
+  const auto payloads = payloads_of(arguments);
+  return value_of(call(store, {.name = method}, {}, passed(payloads))[0]);
+}
+
 void show(const std::string& name, bool equal) {
   std::cout << name << ": " << (equal ? "equal" : "DIFFERENT") << std::endl;
 }
@@ -252,18 +259,103 @@ void show_results() {
   show_error("third", [] { (void)value_of(submit_several("broken_third", {}, 3)[0]); });
 }
 
+mobula::Tensor tensor_of(const mobula::Extents& shape, mobula::DType dtype, int first = 0) {
+  auto tensor = mobula::Tensor::empty(shape, dtype);
+  int number = first;
+  for (std::byte& each : tensor.mutable_view<std::byte>())
+    each = static_cast<std::byte>(dtype == mobula::DType::boolean ? number++ % 2 : number++ * 31);
+  return tensor;
+}
+NeutralValue floats(std::vector<float> elements) { return mobula::Tensor::from(elements); }
+
+// Every dtype, shapes with and without elements, and elements that are not in order.
+void show_same_tensors() {
+  using mobula::DType;
+  for (int i = 0; i <= static_cast<int>(DType::float8_e8m0); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    show_same("same_tensor", tensor_of({3, 2}, dtype), std::string(dtype_name(dtype)).c_str());
+  }
+  const std::vector<mobula::Extents> shapes{
+      {}, {0}, {2, 0, 3}, {1}, {2, 3, 4}, {5, 1, 1, 1, 2}, {300, 7}};
+  for (const mobula::Extents& shape : shapes)
+    show_same("same_tensor", tensor_of(shape, DType::int16), "shape");
+  show_same("same_tensor", mobula::Tensor(), "empty");
+  show_same("same_tensor", tensor_of({3, 4, 2}, DType::int32).transpose(0, 2), "transposed");
+  const auto half = tensor_of({2, 4}, DType::int64).transpose(0, 1).contiguous().reshape({8});
+  show_same("same_tensor", half, "copied");
+}
+
+// Small and large elements by every path that this machine has.
+void show_paths() {
+  for (const std::size_t size : {std::size_t{100}, std::size_t{30'000}, large_mib << 20}) {
+    for (const auto path : {mobula::Transport::object_store, mobula::Transport::automatic}) {
+      const NeutralValue value = tensor_of({size}, mobula::DType::uint8);
+      const auto result = submit_to("same_tensor", {value}, {.tensor_transport = path});
+      show("path", value_of(result) == value);
+      // The result goes to the next call without this program.
+      const Argument by_ref{.ref = &result};
+      const auto next = submit({.name = "same_tensor", .program = program},
+                               {.tensor_transport = path}, {&by_ref, 1});
+      show("path by ref", value_of(next[0]) == value);
+      const Payload stored = neutral_payload(value);
+      const mobula::AnyRef own = put(stored, {.tensor_transport = path});
+      const Argument of_own{.ref = &own};
+      show("path of own", value_of(submit({.name = "same_tensor", .program = program},
+                                          {.tensor_transport = path}, {&of_own, 1})[0]) == value);
+    }
+  }
+}
+
+void show_tensors() {
+  show_same_tensors();
+  show_paths();
+  show("twice", run("twice", {floats({1, 2.5F})}) == floats({2, 5}));
+  show("later", run("later_tensor", {floats({1, 2.5F})}) == floats({2, 5}));
+  const NeutralValue large = tensor_of({large_mib << 18}, mobula::DType::float32, 5);
+  const NeutralValue model = List{"net", List{floats({1}), large, floats({})},
+                                  Dictionary{{"a", large}, {"b", floats({2, 3})}}, floats({4})};
+  show("model", run("same_model", {model}) == model);
+  const NeutralValue empty = List{"net", List{}, Dictionary{}, NeutralValue()};
+  show("empty model", run("same_model", {empty}) == empty);
+  show_same("same_either", floats({1, 2}), "tensor");
+  show_same("same_either", "text");
+  const auto parts = values_of(submit_several("parts_of", {floats({1, 2})}, 3));
+  show("parts", parts == std::vector<NeutralValue>{floats({2, 4}), 2, floats({1, 2})});
+  show("parts as one",
+       run("parts_of", {floats({3})}) == NeutralValue(List{floats({6}), 1, floats({3})}));
+  // A ref to a tensor that C++ wrote: as a ref, and as its value.
+  const NeutralValue ref = run("put_tensor", {large});
+  show("read", run("read_tensor", {ref}) == large);
+  const mobula::AnyRef typed = ref_in(ref);
+  const Argument by_ref{.ref = &typed};
+  show("typed by ref",
+       value_of(submit({.name = "same_tensor", .program = program}, {}, {&by_ref, 1})[0]) == large);
+  (void)call_store("keep_tensor", {floats({1, 2, 3})});
+  show("kept", call_store("kept_tensor", {}) == floats({1, 2, 3}));
+  show_error("number for a tensor", [] { (void)run("same_tensor", {5}); });
+  show_error("nil for a tensor", [] { (void)run("same_tensor", {NeutralValue()}); });
+  show_error("ref for a tensor", [&] { (void)run("same_tensor", {ref}); });
+  show_error("tensor for a number", [] { (void)run("same_int", {floats({1})}); });
+  show_error("tensor for bytes", [] { (void)run("same_bytes", {floats({1})}); });
+  show_error("tensor for a ref", [] { (void)run("read_tensor", {floats({1})}); });
+  show_error("in a member", [] {
+    (void)run("same_model", {NeutralValue(List{"net", List{floats({1}), 2}, Dictionary{}, 3})});
+  });
+  show_error("missing", [] {
+    const std::string body("\xd6\x02\0\0\0\0", 6);
+    const Payload value(neutral_format, {.body = std::as_bytes(std::span(body))});
+    const Argument argument{.value = &value};
+    (void)value_of(submit({.name = "same_tensor", .program = program}, {}, {&argument, 1})[0]);
+  });
+  show_error("written", [] { (void)run("write_parameter", {floats({5})}); });
+}
+
 void show_types() {
   show_error("owner", [] { (void)run("takes_owner", {NeutralValue(List{1, List{}})}); });
-  show_error("tensor", [] { (void)run("gives_tensor"); });
+  show_error("handle", [] { (void)run("gives_handle"); });
   show_error("stream", [] {
     (void)submit({.name = "both", .program = program}, {}, {}, {.streaming = true});
   });
-}
-
-NeutralValue call_store(const std::string& method, const Arguments& arguments) {
-  const auto store = get_actor("store", "neutral", "Store");
-  const auto payloads = payloads_of(arguments);
-  return value_of(call(store, {.name = method}, {}, passed(payloads))[0]);
 }
 
 void show_actor() {
@@ -343,6 +435,7 @@ int main(int argc, char** argv) try {
   if (part == "errors") show_errors();
   if (part == "refs") show_refs();
   if (part == "results") show_results();
+  if (part == "tensors") show_tensors();
   if (part == "types") show_types();
   if (part == "actor") show_actor();
   if (part == "deaths") show_deaths();

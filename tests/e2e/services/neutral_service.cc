@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -84,13 +85,44 @@ mobula::Deferred<std::tuple<std::int64_t, std::string>> later_both(std::int64_t 
   return answer;
 }
 
+// Tensors of this program and of its callers.
+using mobula::Tensor;
+Tensor same_tensor(Tensor x) { return x; }
+Tensor twice(const Tensor& x) {
+  Tensor doubled = x.clone();
+  for (float& each : doubled.mutable_view<float>()) each *= 2;
+  return doubled;
+}
+struct Model {
+  std::string name;
+  std::vector<Tensor> layers;
+  std::map<std::string, Tensor> state;
+  std::optional<Tensor> mask;
+};
+Model same_model(Model model) { return model; }
+std::variant<std::string, Tensor> same_either(std::variant<std::string, Tensor> x) { return x; }
+std::tuple<Tensor, std::int64_t, Tensor> parts_of(const Tensor& x) {
+  return {twice(x), x.size(), x};
+}
+mobula::Deferred<Tensor> later_tensor(const Tensor& x) {
+  mobula::Promise<Tensor> promise;
+  auto answer = promise.get_deferred();
+  promise.set_value(twice(x));
+  return answer;
+}
+mobula::ObjectRef<Tensor> put_tensor(const Tensor& x) { return mobula::put(x); }
+Tensor read_tensor(mobula::ObjectRef<Tensor> ref) { return mobula::get(ref); }
+// Parameters are read in place: they cannot be written.
+void write_parameter(Tensor x) { x.mutable_view<float>()[0] = 1; }
+
 // Types that do not cross.
+class Store;
 struct Owner {
   int number = 0;
-  std::vector<mobula::Tensor> tensors;
+  std::vector<mobula::ActorHandle<Store>> stores;
 };
 int takes_owner(Owner owner) { return owner.number; }
-std::tuple<int, mobula::Tensor> gives_tensor() { return {1, mobula::Tensor::from({1.0F})}; }
+std::tuple<int, mobula::ActorHandle<Store>> gives_handle() { return {}; }
 std::string broken_text() { return "\xff"; }
 std::tuple<int, std::string> broken_member() { return {1, "\xff"}; }
 int fail(std::string why) { throw std::runtime_error(why); }
@@ -125,12 +157,14 @@ std::variant<std::int64_t, std::string> same_variant(std::variant<std::int64_t, 
 }
 Outer same_struct(Outer x) { return x; }
 
-const mobula::Functions<
-    &first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail, &die, &pid, &hold,
-    &nothing, &outside, &same_bool, &same_int, &slow_double, &start_double, &pass_on, &read_ref,
-    &share, &sum_of, &read_neutral, &three, &both, &broken_third, &later_both, &takes_owner,
-    &gives_tensor, &same_unsigned, &same_small, &same_double, &same_float, &same_text, &same_bytes,
-    &same_list, &same_map, &same_pairs, &same_optional, &same_variant, &same_struct>
+const mobula::Functions<&first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail,
+                        &die, &pid, &hold, &nothing, &outside, &same_bool, &same_int, &slow_double,
+                        &start_double, &pass_on, &read_ref, &share, &sum_of, &read_neutral, &three,
+                        &both, &broken_third, &later_both, &takes_owner, &gives_handle,
+                        &same_tensor, &twice, &same_model, &same_either, &parts_of, &later_tensor,
+                        &put_tensor, &read_tensor, &write_parameter, &same_unsigned, &same_small,
+                        &same_double, &same_float, &same_text, &same_bytes, &same_list, &same_map,
+                        &same_pairs, &same_optional, &same_variant, &same_struct>
     functions;
 
 class Store {
@@ -151,14 +185,18 @@ class Store {
   mobula::ObjectRef<std::int64_t> kept() const { return kept_; }
   std::int64_t read_kept() const { return mobula::get(kept_); }
   std::tuple<std::int64_t, std::string> both() const { return {7, "seven"}; }
+  void keep_tensor(mobula::Tensor tensor) { tensor_ = std::move(tensor); }
+  mobula::Tensor kept_tensor() const { return tensor_; }
 
  private:
+  mobula::Tensor tensor_;
   std::map<std::string, Inner> items_;
   mobula::ObjectRef<std::int64_t> kept_;
 };
 
 const mobula::Service<Store, &Store::put, &Store::get, &Store::later, &Store::die, &Store::keep,
-                      &Store::kept, &Store::read_kept, &Store::both>
+                      &Store::kept, &Store::read_kept, &Store::both, &Store::keep_tensor,
+                      &Store::kept_tensor>
     service;
 
 int main(int argc, char** argv) {
