@@ -26,7 +26,7 @@ constexpr int gpus = 8;
 constexpr int names = 200;
 constexpr int scrapes = 20;
 constexpr double bound_ms = 100;
-constexpr double bound_mb = 5;
+constexpr double bound_mb = 4;
 
 class Cluster {
  public:
@@ -75,7 +75,7 @@ class Cluster {
     message.address = {node, agent_of(number), fmt::format("node{}:7000", number), "", ""};
     message.host = fmt::format("node{}.cluster.example", number);
     message.role = Role::agent;
-    message.shape = gpu_node_shape(gpus);
+    message.shape = gpu_node_shape(gpus, fmt::format("10.0.{}.{}", number / 256, number % 256));
     step(ReceivedFromAgent{link_of(number), Principal{Role::agent, "key", {}}, std::move(message)});
   }
 
@@ -95,7 +95,7 @@ class Cluster {
     usage.memory_bytes = 2LL << 40;
     usage.memory_used_bytes = 123'456'789'012;
     usage.store.capacity_bytes = 1LL << 40;
-    for (std::uint32_t i = 0; i < gpus; ++i) usage.devices.push_back({i, 71'234'567'890 + i});
+    for (std::uint32_t i = 0; i < gpus; ++i) usage.devices.push_back({i, 71'234'567'890 + i, 97});
     from_agent(number, std::move(usage));
   }
 
@@ -135,7 +135,7 @@ bool print_row(int nodes) {
   }
   std::ranges::sort(times);
   const auto lines = std::ranges::count(text, '\n');
-  MOBULA_CHECK(text.find("mobula_gpu_memory_used_bytes{") != std::string::npos, "GPUs are sampled");
+  MOBULA_CHECK(text.find("mobula_gpu_utilization_ratio{") != std::string::npos, "GPUs are sampled");
   fmt::print("{:>6} {:>10.2f} {:>10.2f} {:>10} {:>10.2f}\n", nodes, times[times.size() / 2],
              times.back(), lines, static_cast<double>(text.size()) / 1e6);
   return nodes > 1000 || (times[times.size() / 2] <= bound_ms &&

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -30,6 +31,7 @@ namespace mobula::internal::head {
 namespace {
 
 constexpr int gpus = 8;
+constexpr unsigned logs = 16;  // logs per node
 constexpr std::uint64_t never = ~std::uint64_t{0};
 
 class Cluster {
@@ -109,6 +111,13 @@ class Cluster {
       begin_actor(agent, *start);
     } else if (auto* usage = std::get_if<UsageRequest>(&*taken)) {
       from_agent(agent, usage_of(agent, usage->request));
+    } else if (auto* listed = std::get_if<LogsRequest>(&*taken)) {
+      from_agent(agent, logs_of(agent, *listed));
+    } else if (auto* read = std::get_if<ReadLogRequest>(&*taken)) {
+      ReadLogReply reply;
+      reply.request = read->request;
+      reply.open = true;
+      from_agent(agent, std::move(reply));
     } else if (auto* query = std::get_if<ToProcess>(&*taken)) {
       answer_query(agent, *query);
     }
@@ -137,6 +146,21 @@ class Cluster {
     const auto offset = static_cast<std::int64_t>(agent.link % 60) << 30;
     for (std::uint32_t i = 0; i < gpus; ++i) usage.devices.push_back({i, (1LL << 30) + offset});
     return usage;
+  }
+
+  // The log of the agent, and those of ended slots.
+  static LogsReply logs_of(const Agent& agent, const LogsRequest& query) {
+    LogsReply reply;
+    reply.request = query.request;
+    constexpr std::int64_t changed_ms = 1'795'000'000'000;
+    reply.logs.push_back({log_of_agent, {}, 1000, changed_ms, true});
+    for (unsigned i = 1; i < logs; ++i)
+      reply.logs.push_back({fmt::format("slot-{:08x}", agent.link * logs + i), job(), 10,
+                            changed_ms - 1000 * i, false});
+    const auto listed = std::min<std::size_t>(logs, query.limit);
+    reply.left_out = logs - listed;
+    reply.logs.resize(listed);
+    return reply;
   }
 
   // The only process that answers is the driver.
@@ -180,7 +204,7 @@ class Cluster {
     message.address = {agent.node, agent.incarnation, fmt::format("node{}:7000", number), "", ""};
     message.host = fmt::format("node{}.cluster.example", number);
     message.role = Role::agent;
-    message.shape = gpu_node_shape(gpus);
+    message.shape = gpu_node_shape(gpus, fmt::format("10.0.{}.{}", number / 256, number % 256));
     message.shape.task_executors = 256;
     message.shape.actor_executors = 100;
     step(ReceivedFromAgent{agent.link, agent_key(), std::move(message)});

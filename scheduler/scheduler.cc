@@ -391,6 +391,11 @@ std::vector<NodeUse> Scheduler::node_use() const {
   return uses;
 }
 
+Use Scheduler::node_use(NodeId node) const {
+  const auto* row = cluster_.nodes().find(node);
+  return row == nullptr ? Use() : use_of(row->ledger);
+}
+
 Use Scheduler::cluster_use() const {
   Use sums;
   for (const auto& [id, node] : cluster_.nodes()) {

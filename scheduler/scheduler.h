@@ -191,6 +191,8 @@ class Scheduler {
   // Resources of the job's slots and bundles, without CPU that blocked slots released.
   ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;
+  // Empty for an unknown node.
+  Use node_use(NodeId node) const;
   // Sums over nodes that are not dead.
   Use cluster_use() const;
   const Slot* find_slot(SlotId slot) const;

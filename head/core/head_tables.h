@@ -88,6 +88,7 @@ struct HeadTables {
   SpanQuery spans{*this};
   TransferCounts transfer_counts;
   UseTable class_use;
+  LabelValues resource_labels;
   NodeSamples samples{*this};
   FigureHistory history{*this};
   HeadCounts counts;

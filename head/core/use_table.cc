@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/utf8.h"
-
 namespace mobula::internal::head {
 namespace {
 
@@ -43,17 +41,6 @@ void add(UseTotals& sum, const UseTotals& more) {
   }
 }
 
-// Valid UTF-8, without which Prometheus rejects the whole scrape, cut at the start of a character.
-// Empty for the name that stands for all others, which no function may have a second time.
-std::string key_of(const std::string& given) {
-  const auto name = valid_utf8(std::string_view(given).substr(0, UseTable::max_name_bytes + 4));
-  if (name == UseTable::other_name) return {};
-  std::size_t size = std::min(name.size(), UseTable::max_name_bytes);
-  while (size < name.size() && size > 0 && (static_cast<unsigned char>(name[size]) & 0xc0) == 0x80)
-    --size;
-  return name.substr(0, size);
-}
-
 // Limit of a value of a report, far beyond what an owner can reach. Larger ones are forged.
 constexpr std::uint64_t most = std::uint64_t{1} << 56;
 
@@ -76,7 +63,7 @@ void UseTable::update(ProcessId owner, const ClassUse& use, Time now) {
       continue;
     }
     auto& rows = live_[owner];
-    const RowKey key{row.demand_class, key_of(row.name)};
+    const RowKey key{row.demand_class, label_value(row.name)};
     const auto at = rows.find(key);
     if (at == rows.end() && rows_ >= max_rows) {
       ++rejected_rows_;

@@ -14,6 +14,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
+#include "head/core/label_values.h"
 #include "protocol/messages/class_use.h"
 
 namespace mobula::internal::head {
@@ -31,10 +32,8 @@ struct UseTotals {
 
 class UseTable {
  public:
-  static constexpr std::size_t max_names = 200;       // names with their own totals
-  static constexpr std::size_t max_name_bytes = 128;  // longer names are cut
-  static constexpr const char* other_name = "other";  // name of all others, in metrics
-  static constexpr std::size_t max_rows = 50'000;     // rows of live owners
+  static constexpr std::size_t max_names = 200;    // names with their own totals
+  static constexpr std::size_t max_rows = 50'000;  // rows of live owners
   // A name without new calls for this time gives way to a new one. Its totals then count as
   // `other`, which thus never decreases.
   static constexpr Duration idle_name = std::chrono::hours(1);

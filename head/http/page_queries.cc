@@ -70,11 +70,20 @@ std::optional<PageQuery> transfers_query(const HttpParameters& parameters) {
   return query_of("list", "transfers", json_text(Json{{"limit", std::to_string(*limit)}}));
 }
 
+std::string part_text(std::uint64_t limit, const HttpParameters& parameters) {
+  return json_text(Json{{"limit", limit}, {"find", text_of(parameters, "find")}});
+}
+
 std::optional<PageQuery> part_query(const std::string& kind, const HttpParameters& parameters) {
   const auto limit = number_of(parameters, "limit");
   if (!limit) return std::nullopt;
-  return query_of("list_part", kind,
-                  json_text(Json{{"limit", *limit}, {"find", text_of(parameters, "find")}}));
+  return query_of("list_part", kind, part_text(*limit, parameters));
+}
+
+PageQuery logs_query(const HttpParameters& parameters) {
+  if (const auto limit = number_of(parameters, "limit"))
+    return query_of("logs", "part", part_text(*limit, parameters));
+  return query_of("logs", "", text_of(parameters, "of"));
 }
 
 std::string text_of(const Payload& bytes) {
@@ -93,7 +102,7 @@ std::optional<PageQuery> page_query(const std::string& kind, const HttpParameter
   if (kind == "transfers") return transfers_query(parameters);
   if (kind == "history") return query_of("history", text_of(parameters, "range"));
   if (kind == "timeline") return query_of("timeline");
-  if (kind == "logs") return query_of("logs", "", text_of(parameters, "of"));
+  if (kind == "logs") return logs_query(parameters);
   if (kind == "log") return log_query(parameters);
   if (kind == "events") return events_query(parameters);
   return std::nullopt;

@@ -34,6 +34,7 @@ struct PageQuery {
 //   transfers?limit=N   the latest transfers.
 //   timeline                               calls and transfers of the last minute
 //   logs[?of=SUBJECT]                      names of logs
+//   logs?limit=N[&find=TEXT]   the first logs: open ones, then the latest.
 //   log?node_id=ID&log=NAME[&from=POSITION]   a chunk of a log; without node_id: of the head
 //   log?job_id=ID[&from=OFFSET]            a chunk of the output of a submitted job
 //   events?limit=N[&severity=LOWEST]       the latest events; also after=NUMBER, epoch=EPOCH

@@ -134,7 +134,7 @@ const sources = {
   counts: { path: "task-counts", period: 2 },
   transfers: { path: "transfers?limit=300", period: 2 },
   timeline: { path: "timeline", period: 2 },
-  logs: { path: "logs", period: 5 },
+  logs: { path: "logs", limit: 200, period: 5 },
   experiments: { path: "experiments", period: 2 },
   experiment: { path: "", period: 2 }, // of the open view
 };
@@ -1281,6 +1281,16 @@ views.logs = {
     const follow = el("input", { type: "checkbox", checked: true });
     const name = el("b");
     const wanted = { of: params.get("of") ?? "", job: params.get("job") ?? "", node: params.get("node") ?? "", log: params.get("log") ?? "" };
+    // The head sends the first logs, or those of which a name or an id has the text.
+    const search = {
+      filter: wanted.of,
+      set_filter: (find) => {
+        wanted.of = find;
+        if ((sources.logs.find ?? "") !== find) Object.assign(sources.logs, { find, next: 0, seen: "" });
+        kick();
+      },
+    };
+    search.set_filter(wanted.of);
     let lines = [];
     let rest = "";
     let from = null;
@@ -1320,28 +1330,28 @@ views.logs = {
       take(chunk);
       from = chunk.next;
     };
-    const matches = (row) => [row.job_id, row.actor_id, row.process_id, row.node_id, row.log].some((id) => id && id.startsWith(wanted.of));
     return {
+      search,
       live: true, // a log grows without a change of the list
-      note: () => (wanted.of ? `of ${brief(wanted.of)}` : `${count(documents.logs.items.length)} logs`),
+      note: () => `${count(documents.logs.total)} logs`,
       nodes: [el("div", { class: "logs" }, list, el("section", { class: "panel text" },
         el("div", { class: "tools" }, name, grep, el("label", {}, follow, " follow")), text))],
       update: async () => {
-        let rows = documents.logs.items.filter((row) => !wanted.of || matches(row));
-        if (rows.length === 0) rows = documents.logs.items;
-        rows = rows.slice().sort((a, b) => (a.size_bytes === 0) - (b.size_bytes === 0) || b.open - a.open || String(b.changed_at).localeCompare(String(a.changed_at)));
+        const { items: rows, matching } = documents.logs;
         if (!wanted.job && !wanted.log && rows.length) {
           const first = rows.find((row) => row.log !== "head" && !row.reason) ?? rows[0];
           wanted.log = first.log;
           wanted.node = first.node_id ?? "";
         }
         name.textContent = visible(wanted.job ? `output of job ${brief(wanted.job)}` : wanted.log);
-        list.replaceChildren(...rows.slice(0, 500).map((row) => el("a", {
+        list.replaceChildren(...rows.map((row) => el("a", {
           class: "log", href: `#/logs?${new URLSearchParams({ node: row.node_id ?? "", log: row.log, of: wanted.of })}`, "data-testid": "log",
           "aria-current": !wanted.job && row.log === wanted.log && (row.node_id ?? "") === wanted.node ? "true" : undefined,
         }, row.log, " ", row.open ? badge("open", "ok") : badge("ended", ""),
         el("small", { text: [row.host, row.actor_id ? `actor ${brief(row.actor_id)}` : row.job_id ? `job ${brief(row.job_id)}` : "", row.size_bytes === null ? "" : bytes(row.size_bytes), clock(row.changed_at)].filter(Boolean).join(" · ") }),
-        row.reason ? el("small", { text: row.reason }) : null)));
+        row.reason ? el("small", { text: row.reason }) : null)),
+        matching > rows.length ? el("div", { class: "more", text: `${count(matching - rows.length)} more logs. Filter the list to find them.` }) : "",
+        rows.length ? "" : el("div", { class: "empty", text: "No log has this text" }));
         if (busy || (from !== null && !follow.checked) || (!wanted.log && !wanted.job)) return;
         busy = true;
         try {
@@ -1390,7 +1400,7 @@ function route() {
   views[name].open?.(new URLSearchParams(query ?? ""));
   const made = views[name].make(new URLSearchParams(query ?? ""));
   view = { name, made, sources: views[name].sources, note: el("span", { class: "note" }), warnings: el("ul", { class: "warnings", "data-testid": "warnings", hidden: true }) };
-  const search = made.search && el("span", { class: "tools" }, made.tools ?? null, el("input", { type: "search", placeholder: "Filter (/)", "aria-label": "Filter rows", "data-testid": "filter",
+  const search = made.search && el("span", { class: "tools" }, made.tools ?? null, el("input", { type: "search", placeholder: "Filter (/)", "aria-label": "Filter rows", "data-testid": "filter", value: made.search.filter,
     input: (event) => made.search.set_filter(event.target.value) }));
   view.content = el("div", { "data-testid": "content", hidden: true }, made.nodes);
   if (name === "logs") view.content.style.height = "100%";

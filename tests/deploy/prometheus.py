@@ -135,6 +135,8 @@ class Scrape(unittest.TestCase):
                             rule["name"])
             for metric in set(re.findall(r"\b(?:mobula_\w+|up)\b(?=[{\[ ])", rule["query"])):
                 self.assertTrue(self.data(metric), metric)
+        typed = self.data("mobula_gpu_booked_ratio * on(node, gpu) group_left(type) mobula_gpu_memory_bytes ^ 0")
+        self.assertEqual(len(typed), 2, "each GPU has a type")
         named = self.data("sum by (name) (mobula_tasks_finished_total{name!=\"other\"}) > 0")
         self.assertTrue(named, "calls of a program that has ended are counted")
 

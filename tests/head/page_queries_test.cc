@@ -20,6 +20,10 @@ TEST(PageQueries, MapsParametersToRequests) {
   EXPECT_EQ(request_of("usage").verb, "usage");
   EXPECT_EQ(request_of("timeline").verb, "timeline");
   EXPECT_EQ(request_of("logs", {{"of", "agent"}}).argument, "agent");
+  const auto logs = request_of("logs", {{"limit", "9"}, {"find", "ab\"c"}});
+  EXPECT_EQ(logs.verb, "logs");
+  EXPECT_EQ(logs.kind, "part");
+  EXPECT_EQ(logs.argument, R"({"limit":9,"find":"ab\"c"})");
   const auto log = request_of("log", {{"node_id", "ab\"c"}, {"log", "slot-1"}, {"from", "0:-5"}});
   EXPECT_EQ(log.verb, "log");
   EXPECT_EQ(log.kind, "0:-5");

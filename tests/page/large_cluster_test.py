@@ -101,14 +101,14 @@ class LargeCluster(unittest.TestCase):
         return set(browser.execute_script("return performance.getEntriesByType('resource').map((each) => new URL(each.name).pathname.replace('/api/v1/', ''))"))
 
     def test_no_view_requests_a_whole_list(self):
-        for view in ("overview", "gpus", "queue", "jobs", "actors", "groups"):
+        for view in ("overview", "gpus", "queue", "jobs", "actors", "groups", "logs"):
             self.visit(view)
-        limited = {"status", "nodes", "gpus", "jobs", "actors", "placement-groups"}
+        limited = {"status", "nodes", "gpus", "jobs", "actors", "placement-groups", "logs"}
         self.assertLessEqual(limited, self.requests())
-        self.assertLessEqual(self.requests() - limited, {"changes", "history", "task-counts", "events", "/page.js", "/page.css"})
+        self.assertLessEqual(self.requests() - limited, {"changes", "history", "task-counts", "events", "log", "/page.js", "/page.css"})
         unlimited = browser.execute_script(
             "return performance.getEntriesByType('resource').map((each) => each.name).filter((name) => "
-            "new RegExp(`/api/v1/(${arguments[0]})`).test(name) && !/[?&]limit=/.test(name))", "|".join(limited))
+            "new RegExp(`/api/v1/(${arguments[0]})`).test(name) && !/[?&]limit=/.test(name))", "|".join(f"{name}\\b" for name in limited))
         self.assertEqual(unlimited, [])
         self.assertLess(self.bytes_of("/api/"), 400_000)
 
@@ -144,11 +144,23 @@ class LargeCluster(unittest.TestCase):
         self.wait("document.querySelectorAll('main tbody tr').length === 1000")
         self.wait("document.querySelector('.more').textContent === '9,000 more rows. Filter the list to find them.'")
 
+    def test_logs_are_fetched_in_parts(self):
+        self.visit("logs")
+        names = "[...document.querySelectorAll('[data-testid=log]')].map((each) => each.textContent)"
+        self.assertEqual(browser.execute_script(f"return {names}.length"), 200)
+        self.assertLess(self.bytes_of("/logs"), 100_000)
+        self.assertIn("16,001 logs", browser.execute_script("return document.querySelector('main').textContent"))
+        self.assertIn("15,801 more logs", browser.execute_script("return document.querySelector('main').textContent"))
+        browser.find_element("css selector", "[data-testid=filter]").send_keys("NODE777.")
+        self.wait(f"{names}.length === 16 && {names}.every((each) => each.includes('node777.cluster.example'))")
+        browser.execute_script("document.querySelectorAll('[data-testid=log]')[3].click()")
+        self.wait(f"{names}.length === 16 && document.querySelector('[data-testid=filter]').value === 'NODE777.'")
+
     def test_heap_is_bounded(self):
         """Visits each view several times. A closed view keeps no memory."""
         sizes = []
         for _ in range(4):
-            for view in ("gpus", "queue", "jobs", "actors", "groups", "tasks", "events", "overview"):
+            for view in ("gpus", "queue", "jobs", "actors", "groups", "tasks", "logs", "events", "overview"):
                 self.visit(view)
             browser.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
             browser.execute_cdp_cmd("Performance.enable", {})

@@ -111,6 +111,12 @@ int sweep(const CommandOptions& options) {
       std::printf("\n");
       std::fflush(stdout);
     }
+    if (scale_downs < options.scale_downs) {
+      std::printf("FAILED scenario %s: %llu scale-downs, expected at least %llu; use more seeds\n",
+                  scenario.c_str(), static_cast<unsigned long long>(scale_downs),
+                  static_cast<unsigned long long>(options.scale_downs));
+      return 1;
+    }
   }
   return 0;
 }

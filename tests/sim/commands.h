@@ -16,6 +16,7 @@ struct CommandOptions {
   bool trace = false;
   bool sweep = false;
   std::uint64_t first = 1, last = 0;
+  std::uint64_t scale_downs = 0;  // least number in a sweep of a scenario
   int span_s = 0;
   std::uint64_t start = 20'260'101;  // base of the seeds of a timed sweep
   std::uint64_t at_most = ~0ull;     // limit on the histories of a timed sweep

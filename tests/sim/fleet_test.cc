@@ -1,6 +1,7 @@
 // Seeded histories of the autoscaler: MOBULA_FLEET_SEEDS=N sets their number.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -25,17 +26,26 @@ Outcome run(const std::string& scenario, std::uint64_t seed, Hooks hooks = {}) {
 
 class FleetScenarios : public testing::TestWithParam<const char*> {};
 
-TEST_P(FleetScenarios, KeepInvariants) {
+// Runs histories and returns the number of their scale-downs.
+std::uint64_t scale_downs_of(const char* scenario, std::uint64_t seeds) {
   std::uint64_t scale_downs = 0;
-  for (std::uint64_t seed = 1; seed <= number_of_seeds(); ++seed) {
-    const auto outcome = run(GetParam(), seed);
-    ASSERT_TRUE(outcome.ok) << GetParam() << " seed " << seed << " at "
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const auto outcome = run(scenario, seed);
+    EXPECT_TRUE(outcome.ok) << scenario << " seed " << seed << " at "
                             << outcome.end.ns() / 1'000'000'000 << " s: " << outcome.checker << ": "
                             << outcome.text;
     scale_downs += outcome.scale_downs;
+    if (!outcome.ok) break;
   }
-  std::printf("%s: %llu scale-downs, none of a node with work\n", GetParam(),
+  std::printf("%s: %llu scale-downs, none of a node with work\n", scenario,
               static_cast<unsigned long long>(scale_downs));
+  return scale_downs;
+}
+
+TEST_P(FleetScenarios, KeepInvariants) { scale_downs_of(GetParam(), number_of_seeds()); }
+
+TEST(FleetHistories, EndThousandNodesWithoutWork) {
+  EXPECT_GE(scale_downs_of("fleet", std::max<std::uint64_t>(80, number_of_seeds())), 1000u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FleetScenarios,

@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   app.add_option("--scenario", options.scenario, "its scenario, or `all` for sweeps");
   app.add_flag("--trace", options.trace, "print every step");
   app.add_option("--seeds", seeds, "sweep seeds A..B");
+  app.add_option("--scale-downs", options.scale_downs,
+                 "with --seeds: fail if a scenario has fewer scale-downs of a fleet");
   app.add_option("--for", span, "sweep random scenarios for a duration, as 60s");
   app.add_option("--start", options.start, "with --for: another start draws other histories");
   app.add_option("--at-most", options.at_most, "with --for: the limit on the number of histories");

@@ -6,6 +6,7 @@
 
 #include "head/core/head_tables.h"
 #include "head/core/view/documents.h"
+#include "head/core/view/shared_use.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -83,7 +84,7 @@ void FigureHistory::sample() {
   set("actors", static_cast<double>(actors));
   set("leases", static_cast<double>(tables_.slots.rows().size()));
   set("waiting", static_cast<double>(waiting_requests(tables_)));
-  for (const auto& [resource, use] : tables_.scheduler.cluster_use())
+  for (const auto& [resource, use] : shared_use(tables_))
     set("booked " + resource, (use.total - use.available).to_double());
 }
 

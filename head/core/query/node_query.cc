@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <utility>
 
 #include "base/coverage_mark.h"
 #include "base/rotated_log.h"
@@ -10,6 +14,7 @@
 #include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
+#include "head/core/view/list_part.h"
 #include "head/core/view/usage_json.h"
 #include "protocol/version.h"
 
@@ -31,6 +36,12 @@ bool is_word(const std::string& log) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
   return !log.empty() && log.size() <= 64 && std::ranges::all_of(log, fits);
+}
+
+// Whether the text may be an id or the beginning of one.
+bool is_id_text(const std::string& text) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return text.size() >= shortest_id_prefix && std::ranges::all_of(text, is_digit);
 }
 
 // Returns the reason why the node cannot be queried, or an empty text.
@@ -109,7 +120,29 @@ std::vector<NodeQuery::Source> NodeQuery::sources_of(const std::string& subject)
 
 // ---- queries ------------------------------------------------------------------------------------
 
+// Nodes send more logs than the part has, and far more if these are searched, but not all: one node
+// may have thousands.
+void NodeQuery::query_logs_part(LinkId link, const ToolRequest& request) {
+  const auto part = list_part(request.argument);
+  if (!part) return refuse(link, request.request, part.error().code, part.error().text);
+  Question question;
+  question.link = link;
+  question.request = request.request;
+  question.part_limit = part->limit;
+  question.find = part->find;
+  // Agents do not know the processes of slots. They know the jobs.
+  bool is_job = false;
+  for (const auto& [id, job] : tables_.jobs.rows()) is_job |= is_meant(id, part->find);
+  if (is_id_text(part->find) && !is_job) question.sources = sources_of(part->find);
+  const auto nodes = std::max<std::uint64_t>(1, tables_.nodes.rows().size());
+  const auto shown = std::max(least_listed, 4 * part->limit / nodes);
+  LogsRequest query{queries_.next_number(), {}, std::min<std::uint64_t>(shown, part->limit)};
+  if (!part->find.empty()) query.limit = std::clamp(max_searched / nodes, least_searched, max_logs);
+  query_nodes(query.request, std::move(question), HeadMessage(query));
+}
+
 void NodeQuery::query_logs(LinkId link, const ToolRequest& request) {
+  if (request.kind == "part") return query_logs_part(link, request);
   const std::string& subject = request.argument;
   if (subject.size() > max_subject) {
     return refuse(link, request.request, ErrorCode::invalid_argument,
@@ -301,56 +334,105 @@ bool NodeQuery::is_live(const Question& question, const Json& items) const {
   return false;
 }
 
-void NodeQuery::settle_logs(Question& question) {
-  Json json = document("LogList");
-  json["items"] = Json::array();
-  const auto item = [&](const std::string& log, const Source& source, const LogFact* fact) {
-    const Node* node = tables_.nodes.find(source.node);
-    json["items"].push_back(
-        {{"log", log},
-         {"node_id", id_json(source.node)},
-         {"host", node == nullptr ? "" : node->host},
-         {"job_id", id_json(source.job)},
-         {"actor_id", id_json(source.actor)},
-         {"process_id", id_json(source.process)},
-         {"size_bytes", fact == nullptr ? Json(nullptr) : Json(fact->size_bytes)},
-         {"changed_at", fact == nullptr ? Json(nullptr) : Json(utc_text(fact->changed_ms))},
-         {"open", fact == nullptr ? source.open : fact->open},
-         {"reason", source.fault.empty() ? Json(nullptr) : Json(source.fault)}});
-  };
+// The logs that match the subject, all of them if it is empty.
+std::vector<NodeQuery::LogRow> NodeQuery::log_rows(const Question& question) const {
+  std::map<std::pair<NodeId, std::string_view>, const Source*> known;
+  for (const auto& source : question.sources)
+    known.emplace(std::pair(source.node, source.log), &source);
+  std::vector<LogRow> rows;
   if (question.subject.empty() || question.subject == "head")
-    item("head", Source{{}, "head", {}, {}, {}, true}, nullptr);
-  std::size_t left_out = 0;
+    rows.push_back({Source{{}, "head", {}, {}, {}, true}});
   for (const auto& [node, listed] : question.logs) {
-    left_out += listed.left_out;
     for (const auto& fact : listed.logs) {
       const bool all = question.subject.empty() || question.by_job;
       if (!all && (question.subject.size() < shortest_id_prefix ||
                    fact.log.find(question.subject) == std::string::npos))
         continue;
-      if (json["items"].size() >= max_logs) {
-        ++left_out;
-        continue;
-      }
-      const auto known = std::ranges::find_if(question.sources, [&, of = node](const Source& each) {
-        return each.node == of && each.log == fact.log;
-      });
-      Source source{node, fact.log, fact.job};
-      if (known != question.sources.end()) source = *known;
-      if (known != question.sources.end()) question.sources.erase(known);
-      item(fact.log, source, &fact);
+      const auto source = known.find({node, fact.log});
+      rows.push_back({Source{node, fact.log, fact.job}, &fact});
+      if (source != known.end()) rows.back().source = *source->second;
     }
   }
   for (const auto& source : question.sources) {
     // The agent of this node has replied without such a log.
-    if (question.logs.contains(source.node)) continue;
-    item(source.log, source, nullptr);
+    if (!question.logs.contains(source.node)) rows.push_back({source});
   }
-  if (left_out > 0) question.warnings.push_back(fmt::format("{} logs are left out", left_out));
-  json["live"] = is_live(question, json["items"]);
+  return rows;
+}
+
+Json NodeQuery::log_json(const LogRow& row) const {
+  const auto& [source, fact] = row;
+  const Node* node = tables_.nodes.find(source.node);
+  return {{"log", source.log},
+          {"node_id", id_json(source.node)},
+          {"host", node == nullptr ? "" : node->host},
+          {"job_id", id_json(source.job)},
+          {"actor_id", id_json(source.actor)},
+          {"process_id", id_json(source.process)},
+          {"size_bytes", fact == nullptr ? Json(nullptr) : Json(fact->size_bytes)},
+          {"changed_at", fact == nullptr ? Json(nullptr) : Json(utc_text(fact->changed_ms))},
+          {"open", fact == nullptr ? source.open : fact->open},
+          {"reason", source.fault.empty() ? Json(nullptr) : Json(source.fault)}};
+}
+
+void NodeQuery::settle_logs(Question& question) {
+  Json json = document("LogList");
+  json["items"] = Json::array();
+  auto rows = log_rows(question);
+  std::size_t left_out = 0;
+  for (const auto& [node, listed] : question.logs) left_out += listed.left_out;
+  if (question.part_limit > 0) {
+    add_logs_part(question, std::move(rows), left_out, json);
+  } else {
+    for (const auto& row : rows) {
+      if (row.fact != nullptr && json["items"].size() >= max_logs) {
+        ++left_out;
+      } else {
+        json["items"].push_back(log_json(row));
+      }
+    }
+    if (left_out > 0) question.warnings.push_back(fmt::format("{} logs are left out", left_out));
+    json["live"] = is_live(question, json["items"]);
+  }
   json["warnings"] = question.warnings;
   tables_.commands.push_back(
       ReplyToTool{question.link, tool_reply(question.request, json_text(json))});
+}
+
+// `left_out` logs are the oldest of their nodes.
+void NodeQuery::add_logs_part(Question& question, std::vector<LogRow> rows, std::size_t left_out,
+                              Json& json) const {
+  std::ranges::stable_sort(rows, std::greater<>(), [](const LogRow& row) {
+    return row.fact == nullptr ? std::numeric_limits<std::int64_t>::max() : row.fact->changed_ms;
+  });
+  std::vector<const LogRow*> all;
+  for (const auto& row : rows) all.push_back(&row);
+  const auto urgency_of = [](const LogRow& row) {
+    const bool is_open = row.fact == nullptr ? row.source.open : row.fact->open;
+    const bool is_empty = row.fact != nullptr && row.fact->size_bytes == 0;
+    return (is_empty ? 2 : 0) + (is_open ? 0 : 1);
+  };
+  const auto text_of = [&](const LogRow& row) {
+    const auto& source = row.source;
+    const Node* node = tables_.nodes.find(source.node);
+    std::string text = source.log + " " + (node == nullptr ? "" : node->host);
+    const auto add_id = [&](const auto& id) {
+      if (!id.empty()) text += " " + id.hex();
+    };
+    add_id(source.node);
+    add_id(source.job);
+    add_id(source.actor);
+    add_id(source.process);
+    return text;
+  };
+  add_part(json, ListPart{question.part_limit, question.find}, all, urgency_of, text_of,
+           [&](const LogRow& row) { return log_json(row); });
+  json["total"] = rows.size() + left_out;
+  if (question.find.empty()) {
+    json["matching"] = json["total"];
+  } else if (left_out > 0) {
+    question.warnings.push_back(fmt::format("{} older logs were not searched", left_out));
+  }
 }
 
 }  // namespace mobula::internal::head

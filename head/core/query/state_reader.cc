@@ -94,7 +94,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "fleet") return tables_.fleet.read();
   if (verb == "metrics") {
     tables_.samples.want();
-    return metrics_text(tables_);
+    return metrics_text(tables_, tables_.resource_labels);
   }
   if (verb == "list" && kind == "events") return events_json(tables_, argument);
   if (verb == "list" && kind == "experiments") return tables_.experiments.list();

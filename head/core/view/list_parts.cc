@@ -32,8 +32,6 @@ void add_actors_part(const HeadTables& tables, const ListPart& part, Json& json)
 }
 
 void add_nodes_part(const HeadTables& tables, const ListPart& part, Json& json) {
-  std::map<NodeId, scheduler::Use> uses;
-  for (auto& use : tables.scheduler.node_use()) uses[use.node] = std::move(use.resources);
   std::vector<const Node*> all;
   for (const auto& [id, node] : tables.nodes.rows()) {
     if (node.slots_allowed()) all.push_back(&node);
@@ -50,7 +48,7 @@ void add_nodes_part(const HeadTables& tables, const ListPart& part, Json& json) 
                 {"state", state_of(node)},
                 {"address", node.address.control},
                 {"host", node.host},
-                {"resources", use_json(uses[node.id])},
+                {"resources", use_json(tables.scheduler.node_use(node.id))},
                 {"use", sampled_use_json(tables, node.id)},
                 {"reason", pressed ? pressure_text(node) : node.death}};
   });

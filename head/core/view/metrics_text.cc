@@ -5,8 +5,10 @@
 #include <set>
 #include <vector>
 
+#include "base/model/accelerator_vendor.h"
 #include "head/core/head_tables.h"
-#include "head/core/view/metrics_writer.h"
+#include "head/core/label_values.h"
+#include "head/core/view/shared_use.h"
 #include "head/core/view/state_json.h"
 #include "head/core/view/waiting_json.h"
 
@@ -18,8 +20,27 @@ constexpr std::size_t max_explained = 500;
 
 double seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
 
-// The beginning of the id: commands accept it, and 48,000 lines stay within 5 MB.
-std::string short_id(NodeId node) { return node.hex().substr(0, 12); }
+// Values of the label `node`, short because a scrape of 1,000 nodes of 8 GPUs repeats them 46,000
+// times: the first 8 digits of the id, which commands accept, or the whole id of a node whose 8
+// digits another node has, too.
+class NodeLabels {
+ public:
+  explicit NodeLabels(const HeadTables& tables) {
+    for (const auto& [id, node] : tables.nodes.rows()) {
+      if (node.slots_allowed()) ++nodes_[id.hex().substr(0, digits)];
+    }
+  }
+  std::string of(NodeId node) const {
+    std::string hex = node.hex();
+    const auto same = nodes_.find(hex.substr(0, digits));
+    if (same != nodes_.end() && same->second == 1) hex.resize(digits);
+    return hex;
+  }
+
+ private:
+  static constexpr std::size_t digits = 8;
+  std::map<std::string, int> nodes_;  // by first digits
+};
 
 void add_head(const HeadTables& tables, MetricsWriter& out) {
   out.family("mobula_build_info", "gauge", "Release of the head.");
@@ -113,26 +134,12 @@ class Pending {
   std::map<std::pair<ClassId, scheduler::Tenant>, std::string> reasons_;
 };
 
-void add_resources(const HeadTables& tables, MetricsWriter& out) {
-  const auto use = tables.scheduler.cluster_use();
-  const auto add = [&](const char* name, const char* help, const auto& value_of) {
-    out.family(name, "gauge", help);
-    for (const auto& [resource, each] : use) {
-      out.sample(MetricsWriter::label("resource", resource), value_of(each).to_double());
-    }
-  };
-  add("mobula_resource_total", "Resources of all nodes.",
-      [](const scheduler::ResourceUse& each) { return each.total; });
-  add("mobula_resource_used", "Granted resources of all nodes.",
-      [](const scheduler::ResourceUse& each) { return each.total - each.available; });
-}
-
 void add_tasks(const HeadTables& tables, MetricsWriter& out) {
   std::vector<std::pair<std::string, UseTotals>> rows;
   for (auto& [name, totals] : tables.class_use.totals()) {
     rows.emplace_back(MetricsWriter::label("name", name), totals);
   }
-  rows.emplace_back(MetricsWriter::label("name", UseTable::other_name), tables.class_use.other());
+  rows.emplace_back(MetricsWriter::label("name", LabelValues::other), tables.class_use.other());
   const auto add = [&](const char* name, const char* help, auto member) {
     out.family(name, "counter", help);
     for (const auto& [label, totals] : rows) out.sample(label, totals.*member);
@@ -165,12 +172,12 @@ void add_starts(const HeadTables& tables, MetricsWriter& out) {
   out.sample("", preemptions.requested - preemptions.refused);
 }
 
-void add_nodes(const HeadTables& tables, MetricsWriter& out) {
+void add_nodes(const HeadTables& tables, const NodeLabels& labels_of, MetricsWriter& out) {
   std::vector<std::pair<std::string, const UsageReply*>> rows;
   for (const auto& [id, usage] : tables.samples.rows()) {
     const Node* node = tables.nodes.find(id);
     if (node == nullptr || !node->registered()) continue;
-    rows.emplace_back(MetricsWriter::labels("node", short_id(id), "host", node->host), &usage);
+    rows.emplace_back(MetricsWriter::labels("node", labels_of.of(id), "host", node->host), &usage);
   }
   const auto add = [&](const char* name, const char* type, const char* help, const auto& value_of) {
     out.family(name, type, help);
@@ -193,6 +200,7 @@ void add_nodes(const HeadTables& tables, MetricsWriter& out) {
 
 struct GpuRow {
   std::string labels;
+  std::string type;
   double booked = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t booked_bytes = 0;
@@ -220,17 +228,17 @@ void add_booked(const HeadTables& tables, NodeId node, std::vector<GpuRow>& gpus
   }
 }
 
-std::vector<GpuRow> gpus_of(const HeadTables& tables, const Node& node) {
+std::vector<GpuRow> gpus_of(const HeadTables& tables, const Node& node,
+                            const NodeLabels& labels_of) {
   std::vector<GpuRow> gpus;
   const auto* shape = node.shape.find(resource::gpu);
   if (shape == nullptr || !node.registered() || !node.slots_allowed()) return gpus;
-  const std::string id = short_id(node.id);
+  const std::string id = labels_of.of(node.id);
   for (std::size_t i = 0; i < shape->instances.size(); ++i) {
     const auto& instance = shape->instances[i];
-    const std::string type = instance.types.empty() ? std::string() : instance.types.front();
-    gpus.push_back(
-        {.labels = MetricsWriter::labels("node", id, "gpu", std::to_string(i), "type", type),
-         .memory_bytes = instance.memory_bytes});
+    gpus.push_back({.labels = MetricsWriter::labels("node", id, "gpu", std::to_string(i)),
+                    .type = instance.types.empty() ? std::string() : instance.types.front(),
+                    .memory_bytes = instance.memory_bytes});
   }
   add_booked(tables, node.id, gpus);
   const auto sample = tables.samples.rows().find(node.id);
@@ -243,10 +251,12 @@ std::vector<GpuRow> gpus_of(const HeadTables& tables, const Node& node) {
   return gpus;
 }
 
-void add_gpus(const HeadTables& tables, MetricsWriter& out) {
+// Six samples per GPU are most of a scrape, so one of them has the type, and over-use is a sample
+// only while there is some.
+void add_gpus(const HeadTables& tables, const NodeLabels& labels_of, MetricsWriter& out) {
   std::vector<GpuRow> rows;
   for (const auto& [id, node] : tables.nodes.rows()) {
-    auto gpus = gpus_of(tables, node);
+    auto gpus = gpus_of(tables, node, labels_of);
     std::ranges::move(gpus, std::back_inserter(rows));
   }
   const auto add = [&](const char* name, const char* help, const auto& value_of) {
@@ -255,8 +265,10 @@ void add_gpus(const HeadTables& tables, MetricsWriter& out) {
   };
   add("mobula_gpu_booked_ratio", "Granted fraction of the GPU.",
       [](const GpuRow& row) { return row.booked; });
-  add("mobula_gpu_memory_bytes", "Memory of the GPU.",
-      [](const GpuRow& row) { return row.memory_bytes; });
+  out.family("mobula_gpu_memory_bytes", "gauge", "Memory of the GPU, with its type.");
+  for (const auto& row : rows) {
+    out.sample(row.labels + "," + MetricsWriter::label("type", row.type), row.memory_bytes);
+  }
   add("mobula_gpu_memory_booked_bytes", "Granted memory of the GPU.",
       [](const GpuRow& row) { return row.booked_bytes; });
   out.family("mobula_gpu_memory_used_bytes", "gauge", "Used memory of the GPU, if it is sampled.");
@@ -268,8 +280,11 @@ void add_gpus(const HeadTables& tables, MetricsWriter& out) {
   for (const auto& row : rows) {
     if (row.busy_percent >= 0) out.sample(row.labels, row.busy_percent / 100.0);
   }
-  add("mobula_gpu_over_share", "1 while an executor exceeds its share of the GPU.",
-      [](const GpuRow& row) { return row.over_share ? 1 : 0; });
+  out.family("mobula_gpu_over_share", "gauge",
+             "1 while an executor exceeds its share of the GPU, otherwise absent.");
+  for (const auto& row : rows) {
+    if (row.over_share) out.sample(row.labels, 1);
+  }
 }
 
 void add_transfers(const HeadTables& tables, MetricsWriter& out) {
@@ -309,16 +324,41 @@ void add_fleet(const HeadTables& tables, MetricsWriter& out) {
 
 }  // namespace
 
-std::string metrics_text(const HeadTables& tables) {
+void add_resources(const scheduler::Use& use, Time now, LabelValues& values, MetricsWriter& out) {
+  struct Amounts {
+    double total = 0;
+    double used = 0;
+  };
+  std::map<std::string, Amounts> rows;
+  for (const auto& [name, each] : use) values.note(name, now);
+  for (const auto& [name, each] : use) {
+    const bool is_predefined = name == resource::cpu || name == resource::memory ||
+                               name == resource::object_store_memory ||
+                               vendor_of_resource(name) != nullptr;
+    auto& row = rows[is_predefined ? name : values.value_of(name, now)];
+    row.total += each.total.to_double();
+    row.used += (each.total - each.available).to_double();
+  }
+  const auto add = [&](const char* family, const char* help, double Amounts::*amount) {
+    out.family(family, "gauge", help);
+    for (const auto& [name, row] : rows)
+      out.sample(MetricsWriter::label("resource", name), row.*amount);
+  };
+  add("mobula_resource_total", "Resources of all nodes.", &Amounts::total);
+  add("mobula_resource_used", "Granted resources of all nodes.", &Amounts::used);
+}
+
+std::string metrics_text(const HeadTables& tables, LabelValues& resource_labels) {
   MetricsWriter out;
+  const NodeLabels labels_of(tables);
   add_head(tables, out);
   add_state(tables, out);
   Pending(tables).write(out);
-  add_resources(tables, out);
+  add_resources(shared_use(tables), tables.now, resource_labels, out);
   add_tasks(tables, out);
   add_starts(tables, out);
-  add_nodes(tables, out);
-  add_gpus(tables, out);
+  add_nodes(tables, labels_of, out);
+  add_gpus(tables, labels_of, out);
   add_transfers(tables, out);
   add_fleet(tables, out);
   return std::move(out).take();

@@ -11,6 +11,7 @@
 #include "head/core/view/group_json.h"
 #include "head/core/view/list_part.h"
 #include "head/core/view/memory_json.h"
+#include "head/core/view/shared_use.h"
 #include "head/core/view/submission_json.h"
 #include "head/core/view/transfer_json.h"
 #include "head/core/view/waiting_json.h"
@@ -464,7 +465,8 @@ Json fabrics_json(const HeadTables& tables) {
 }
 
 // `add_waiting` adds the requests that wait.
-Json status_document(const HeadTables& tables, const std::function<void(Json&)>& add_waiting) {
+Json status_document(const HeadTables& tables, const scheduler::Use& use,
+                     const std::function<void(Json&)>& add_waiting) {
   Json json = document("Status");
   const auto& options = tables.options;
   json["cluster_name"] = options.settings.cluster_name;
@@ -479,7 +481,7 @@ Json status_document(const HeadTables& tables, const std::function<void(Json&)>&
   }
   const StateCounts counts = state_counts(tables);
   json["nodes"] = counts.nodes;
-  json["resources"] = use_json(tables.scheduler.cluster_use());
+  json["resources"] = use_json(use);
   json["gpus"] = gpus_json(tables.nodes);
   json["jobs"] = counts.jobs;
   json["languages"] = running_languages(tables);
@@ -516,7 +518,7 @@ Json status_document(const HeadTables& tables, const std::function<void(Json&)>&
 }  // namespace
 
 std::string status_json(const HeadTables& tables) {
-  return json_text(status_document(tables, [&](Json& json) {
+  return json_text(status_document(tables, tables.scheduler.cluster_use(), [&](Json& json) {
     Json pending = Json::array();
     for (const auto& [key, row] : tables.slots.demands()) {
       if (row.demand.wanted_slots > 0 && pending.size() < tables.options.max_listed) {
@@ -529,7 +531,8 @@ std::string status_json(const HeadTables& tables) {
 }
 
 void add_status_part(const HeadTables& tables, const ListPart& part, Json& json) {
-  json = status_document(tables, [&](Json& status) { add_waiting_part(tables, part, status); });
+  json = status_document(tables, shared_use(tables),
+                         [&](Json& status) { add_waiting_part(tables, part, status); });
 }
 
 std::string named_actors_json(const HeadTables& tables, const std::string& name_space) {

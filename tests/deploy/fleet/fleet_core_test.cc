@@ -38,6 +38,25 @@ TEST(FleetCore, PlansNothingBeforeFirstWholeList) {
   EXPECT_EQ(f.only<LaunchInstances>(f.snapshot_and_plan()).size(), 1u);
 }
 
+TEST(FleetCore, AtRest_ListsOncePerMinute) {
+  Fixture f;
+  const auto name = f.joined();
+  f.cluster.nodes[0].idle.reset();  // it works
+  f.snapshot_and_plan();
+  f.list({Fixture::row(name)});
+  int lists = 0;
+  const Time end = f.now + std::chrono::hours(1);
+  for (auto next = f.core->next_deadline(); next && *next <= end; next = f.core->next_deadline()) {
+    f.now = *next;
+    for (const auto& each : f.step(FleetTick{})) {
+      ASSERT_TRUE(std::holds_alternative<ListInstances>(each));
+      ++lists;
+      EXPECT_TRUE(f.step(Listed{{Fixture::row(name)}, true}).empty());
+    }
+  }
+  EXPECT_EQ(lists, 60);
+}
+
 TEST(FleetCore, StaysWithinMaximum) {
   Fixture f({type_of("cpu", 4, 2)});
   f.step(FleetTick{});

@@ -81,6 +81,25 @@ TEST(FigureHistoryTest, BoundsSeries) {
   EXPECT_EQ(history_of(cluster)["series"].size(), FigureHistory::max_series);
 }
 
+TEST(FigureHistoryTest, MarksOfNodesTakeNoSeries) {
+  SmallCluster cluster(with_pages());
+  NodeShape shape = SmallCluster::shape(4);
+  for (std::size_t i = 0; i < 62; ++i) {
+    const auto name = fmt::format("node:10.0.0.{}", 100 + i);
+    shape.resources.push_back({name, {InstanceShape{Quantity::whole(1), "", {}, 0}}});
+  }
+  TestAgent& agent = cluster.node_joins(1, shape);
+  cluster.pass(3s);
+  ASSERT_FALSE(cluster.take<UsageRequest>(agent).empty());
+  UsageReply usage;
+  usage.memory_used_bytes = 1000;
+  cluster.from_agent(agent, usage);
+  cluster.pass(2s);
+  const Json history = history_of(cluster);
+  EXPECT_FALSE(values_of(history, "memory").empty());
+  EXPECT_TRUE(values_of(history, "booked node:10.0.0.100").empty());
+}
+
 TEST(FigureHistoryTest, WithoutPages_TakesNoSamples) {
   SmallCluster cluster;
   cluster.node_joins(1, SmallCluster::shape(4));

@@ -146,6 +146,23 @@ TEST_F(ListParts, NodesHaveLoadAndSums) {
   EXPECT_EQ(nodes["items"][0]["use"]["memory_used_bytes"], 3 * GiB);
 }
 
+TEST_F(ListParts, NodesHaveResourcesOfTheirOwn) {
+  cluster.node_joins(3, SmallCluster::shape(3));
+  cluster.node_joins(4, SmallCluster::shape(4));
+  ResourceSet cpus;
+  cpus.set("CPU", Quantity::whole(4));
+  cluster.wants(home, cluster.demand_class(1, 1, cpus), 1);
+  const Json list = part("nodes", 10);
+  std::map<std::string, Json> nodes;
+  for (const Json& node : list["items"]) nodes[node["node_id"]] = node["resources"];
+  EXPECT_EQ(nodes.at(cluster.agent(3).node.hex())["CPU"]["total"], 3);
+  const Json& four = nodes.at(cluster.agent(4).node.hex())["CPU"];
+  const Json& eight = nodes.at(agent.node.hex())["CPU"];
+  EXPECT_EQ(four["total"], 4);
+  EXPECT_EQ(eight["total"], 8);
+  EXPECT_EQ(four["available"].get<int>() + eight["available"].get<int>(), 8) << "one lease";
+}
+
 TEST_F(ListParts, JobsFailedFirstThenLatest) {
   for (int job = 2; job < 6; ++job) cluster.driver_starts_job(home, job);
   ASSERT_TRUE(cluster.tool("job_stop", "", JobId::of(3).hex()).ok);
@@ -209,6 +226,15 @@ TEST_F(ListParts, StatusHasFirstShapesOfWaitingRequests) {
   EXPECT_EQ(status["waiting"][0]["count"], 6) << "infeasible ones first, then the most requests";
   EXPECT_EQ(status["waiting"][1]["count"], 5);
   EXPECT_EQ(part("status", 9, "cpu 8")["waiting_matching"], 1);
+}
+
+TEST_F(ListParts, StatusHasNoMarksOfNodes) {
+  NodeShape shape = SmallCluster::shape(1);
+  shape.resources.push_back({"node:10.0.0.1", {InstanceShape{Quantity::whole(1), "", {}, 0}}});
+  cluster.node_joins(3, shape);
+  const Json resources = part("status", 1)["resources"];
+  EXPECT_EQ(resources["CPU"]["total"], 9);
+  EXPECT_FALSE(resources.contains("node:10.0.0.1"));
 }
 
 TEST_F(ListParts, RejectsOtherKindsAndLimits) {

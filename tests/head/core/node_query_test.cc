@@ -96,6 +96,79 @@ TEST_F(NodeQuery, CollectsLogsOfJobFromAllNodes) {
   EXPECT_EQ(list["live"], true);
 }
 
+TEST_F(NodeQuery, PartOfLogsHasOpenOnesThenLatest) {
+  send_query("logs", R"({"limit":3})", "part");
+  lists(agent, {{"slot-00000001", JobId::of(1), 10, 900, false},
+                {"slot-00000002", JobId::of(1), 10, 5, true},
+                {"slot-00000003", JobId::of(1), 0, 950, true}});
+  lists(other, {{"slot-00000004", JobId::of(1), 10, 800, false}});
+  const Json list = document();
+  EXPECT_EQ(list["total"], 5);
+  EXPECT_EQ(list["matching"], 5);
+  ASSERT_EQ(list["items"].size(), 3u);
+  EXPECT_EQ(list["items"][0]["log"], "head");
+  EXPECT_EQ(list["items"][1]["log"], "slot-00000002");
+  EXPECT_EQ(list["items"][2]["log"], "slot-00000001") << "empty logs are last";
+}
+
+TEST_F(NodeQuery, PartOfLogsRequestsFewOfEachNode) {
+  send_query("logs", R"({"limit":20})", "part");
+  auto questions = cluster.take<LogsRequest>(agent);
+  ASSERT_EQ(questions.size(), 1u);
+  EXPECT_EQ(questions[0].limit, 20u);
+  for (TestAgent* each : {&agent, &other}) {
+    LogsReply listed;
+    listed.request = questions[0].request;
+    listed.logs = {{"agent", {}, 10, 5, true}};
+    listed.left_out = 1000;
+    cluster.from_agent(*each, listed);
+  }
+  const Json list = document();
+  EXPECT_EQ(list["total"], 2003) << "with the log of the head";
+  EXPECT_EQ(list["matching"], 2003);
+  EXPECT_EQ(list["items"].size(), 3u);
+  EXPECT_TRUE(list["warnings"].empty());
+  for (int number = 20; number < 120; ++number) cluster.node_joins(number, SmallCluster::shape(1));
+  cluster.take<LogsRequest>(other);
+  send_query("logs", R"({"limit":200})", "part");
+  questions = cluster.take<LogsRequest>(other);
+  ASSERT_EQ(questions.size(), 1u);
+  EXPECT_EQ(questions[0].limit, 8u) << "of 102 nodes";
+  send_query("logs", R"({"limit":200,"find":"slot"})", "part");
+  questions = cluster.take<LogsRequest>(other);
+  ASSERT_EQ(questions.size(), 1u);
+  EXPECT_LE(questions[0].limit * 102, 20'000u);
+}
+
+TEST_F(NodeQuery, PartOfLogsFindsTextsAndProcesses) {
+  const Endpoint endpoint = executor();
+  const std::string log = log_of_slot(slot);
+  const auto find = [&](const std::string& text) {
+    send_query("logs", Json{{"limit", 10}, {"find", text}}.dump(), "part");
+    lists(agent, {{log, JobId::of(1), 10, 5, true}, {"agent", {}, 10, 5, true}});
+    LogsReply listed;
+    listed.request = cluster.take<LogsRequest>(other).at(0).request;
+    listed.logs = {{"slot-0badcafe", JobId::of(2), 7, 4, false}};
+    listed.left_out = 3;
+    cluster.from_agent(other, listed);
+    return document();
+  };
+  for (const auto& text : {endpoint.process.hex(), log, JobId::of(1).hex()}) {
+    const Json list = find(text);
+    ASSERT_EQ(list["items"].size(), 1u) << text << list;
+    EXPECT_EQ(list["items"][0]["log"], log);
+    EXPECT_EQ(list["matching"], 1);
+    EXPECT_EQ(list["total"], 7);
+    ASSERT_EQ(list["warnings"].size(), 1u);
+    EXPECT_EQ(list["warnings"][0], "3 older logs were not searched");
+  }
+  EXPECT_EQ(find(endpoint.process.hex())["items"][0]["process_id"], endpoint.process.hex());
+  EXPECT_EQ(find(agent.node.hex())["matching"], 2);
+  EXPECT_EQ(find("SLOT-0bad")["matching"], 1) << "in any case";
+  send_query("logs", R"({"limit":0})", "part");
+  EXPECT_EQ(refusal(), ErrorCode::invalid_argument);
+}
+
 TEST_F(NodeQuery, NodeDead_LogListedWithReason) {
   const Endpoint endpoint = executor();
   agent.silent = true;

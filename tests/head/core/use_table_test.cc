@@ -85,7 +85,7 @@ TEST(UseTable, RejectsForgedRows) {
   table.update(ProcessId::of(1), {{row(std::string(5000, 'x'), 7, 7)}}, start);
   table.update(ProcessId::of(1), {{row(std::string(5000, 'x'), 3, 3)}}, start);  // less than before
   ASSERT_EQ(table.totals().size(), 1u);
-  EXPECT_EQ(table.totals().begin()->first.size(), UseTable::max_name_bytes);
+  EXPECT_EQ(table.totals().begin()->first.size(), LabelValues::max_bytes);
   EXPECT_EQ(table.totals().begin()->second.submitted, 7u);
 }
 
