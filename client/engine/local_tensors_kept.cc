@@ -147,11 +147,9 @@ bool LocalTensors::unneeded(ObjectId object) {
   if (never_read) {
     std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))
         ->end();
-    constexpr long ours = 2;  // the registered share and the offered share
-    if (kept.mapped().storage.use_count() <= ours) {
-      (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
-    }
   }
+  // Another thread may release its share at any time: the count of shares decides nothing.
+  (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
   return true;
 }
 
