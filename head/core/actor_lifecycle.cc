@@ -211,6 +211,7 @@ void ActorTable::started(ActorId id, const Slot& slot) {
   Actor* actor = rows_.find(id);
   if (actor == nullptr || actor->slot != slot.id || actor->state == ActorState::dead) return;
   actor->row.incarnation = slot.generation + 1;
+  actor->row.lived = false;
   actor->endpoint = slot.endpoint;
   if (actor->journalled()) write_row(*actor);
 }
@@ -229,6 +230,8 @@ void ActorTable::constructed(const ActorConstructed& message) {
     return die(*actor, cause);
   }
   actor->cause = {};
+  actor->row.lived = true;
+  if (actor->journalled() && !actor->spec().detached) write_row(*actor);
   actor->failed_starts = 0;
   tables_.counts.actor_starts.add(tables_.now - actor->waiting_since);
   become(*actor, ActorState::alive);
@@ -492,8 +495,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;
 }
 
-// Actors end with owners that died while the head was away. The others are placed. A loss during
-// that time cannot be distinguished from a reboot of the whole machine, so it uses up no restart.
+// Actors end with owners that died while the head was away. The others are placed.
 void ActorTable::recovery_ended() {
   for (const auto& [of, process] : std::exchange(ended_early_, {}))
     notify_unknown(of.second, process);
@@ -523,29 +525,32 @@ void ActorTable::recovery_ended() {
     }
     if (!actor.slot.empty()) continue;
     const bool unheard = settle_order(actor, true);
-    if (actor.row.incarnation > 0 && actor.state == ActorState::placing) {
-      mark_lost_while_away.hit();
-      if (actor.spec().entry.given()) {
-        EndCause cause;
-        cause.kind = EndKind::node_died;
-        cause.text = unheard
-                         ? "it was being started when the head and its agent died, and may have run"
-                         : "was lost while the head was away";
-        const bool lives =
-            actor.spec().max_restarts < 0 || actor.row.restarts_used < actor.spec().max_restarts;
-        if (!lives) {
-          die(actor, cause);
-          continue;
-        }
-        ++actor.row.restarts_used;
-        actor.cause = cause;
-        write_row(actor);
-      }
-      become(actor, ActorState::restarting);
-    }
-    place(actor);
+    const bool lost = actor.row.incarnation > 0 && actor.state == ActorState::placing;
+    if (!lost || lost_while_away(actor, unheard)) place(actor);
   }
   forget_oldest();
+}
+
+// The loss of a detached actor cannot be distinguished from a reboot of the whole machine, so it
+// uses up no restart, unless the actor is a command. The owner of another actor has survived.
+bool ActorTable::lost_while_away(Actor& actor, bool unheard) {
+  mark_lost_while_away.hit();
+  if (actor.spec().entry.given() || (!actor.spec().detached && actor.row.lived)) {
+    EndCause cause;
+    cause.kind = EndKind::node_died;
+    cause.text = unheard ? "it was being started when the head and its agent died, and may have run"
+                         : "was lost while the head was away";
+    const std::int64_t allowed = actor.spec().max_restarts;
+    if (allowed >= 0 && actor.row.restarts_used >= allowed) {
+      die(actor, cause);
+      return false;
+    }
+    ++actor.row.restarts_used;
+    actor.cause = cause;
+    if (actor.journalled()) write_row(actor);
+  }
+  become(actor, ActorState::restarting);
+  return true;
 }
 
 }  // namespace mobula::internal::head

@@ -182,10 +182,17 @@ void ActorTable::create(const CreateActor& message) {
   ActorRow row{spec, (owner == nullptr ? job : *owner).start.program, job.start.env, 0, 0};
   row.spec.name_space = name_space;  // required by a detached actor after its job row is removed
   row.spec.entry = {};               // only tools submit commands
+  row.incarnation = message.lived;
+  row.lived = message.lived > 0;
   Actor& actor = add(std::move(row), name_space);
   actor.fail_if_infeasible = message.fail_if_infeasible;
   if (!actor.journalled()) {
-    become(actor, ActorState::placing);
+    // During recovery, the node of an actor that has lived may still register.
+    if (actor.row.lived && !tables_.nodes.recovering()) {
+      if (!lost_while_away(actor, false)) return;
+    } else {
+      become(actor, ActorState::placing);
+    }
     return place(actor);
   }
   actor.durable = false;

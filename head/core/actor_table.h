@@ -68,7 +68,7 @@ struct Actor {
 // - The actor moves off a drained node.
 // - The program cannot start on the node.
 // - The node died before the actor was ever alive there.
-// - The executor was lost while the head was away.
+// - The actor was lost while the head was away, and it is detached or was never alive.
 class ActorTable {
  public:
   explicit ActorTable(HeadTables& tables) : tables_(tables) {}
@@ -171,6 +171,9 @@ class ActorTable {
   // Settles an order without a reply: as executed if `nobody_knows` its result, otherwise as never
   // given. Returns whether it counts as executed.
   bool settle_order(Actor& actor, bool nobody_knows);
+  // Handles an actor that no node reports after a restart of the head. `unheard`: a command whose
+  // order may have been executed. Returns false if the actor is dead.
+  bool lost_while_away(Actor& actor, bool unheard);
   enum class Manner { orderly, abrupt };
   void die(Actor& actor, const EndCause& cause, bool refused = false,
            Manner manner = Manner::orderly);

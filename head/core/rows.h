@@ -69,7 +69,8 @@ struct ActorRow {
   std::uint32_t incarnation = 0;
   StartOrder order{};    // order of a command
   bool leaving = false;  // user code called exit_actor: the actor has no name
-  MOBULA_FIELDS(spec, program, job_env, restarts_used, incarnation, order, leaving);
+  bool lived = false;    // incarnation `incarnation` was alive; not written for detached actors
+  MOBULA_FIELDS(spec, program, job_env, restarts_used, incarnation, order, leaving, lived);
 };
 
 // Table "tokens": the public half of a token and its state. A token with role agent is a join

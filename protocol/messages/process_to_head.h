@@ -108,7 +108,8 @@ struct HoldSlot {
 struct CreateActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
-  MOBULA_FIELDS(spec, fail_if_infeasible);
+  std::uint32_t lived = 0;  // latest incarnation that the owner has seen alive; 0: none
+  MOBULA_FIELDS(spec, fail_if_infeasible, lived);
   friend bool operator==(const CreateActor&, const CreateActor&) = default;
 };
 

@@ -46,6 +46,10 @@ TrialExitKind kind_of(const Error& error) {
   return TrialExitKind::crash;
 }
 
+bool is_cancelled(const Error& error) {
+  return error.record().kind == mobula::detail::ErrorKind::task_cancelled;
+}
+
 }  // namespace
 
 ExperimentRunner::ExperimentRunner(const api::detail::Trainable& trainable,
@@ -277,6 +281,7 @@ void ExperimentRunner::exchange_completed(const Awaited& awaited) {
   const auto news = try_get(awaited.news);
   if (news) return take_news(awaited.group, *news);
   row.finished = true;
+  row.broken = row.broken || !is_cancelled(news.error());
   exit_of(awaited.group, kind_of(news.error()), news.error().what());
 }
 
@@ -323,6 +328,7 @@ void ExperimentRunner::run_completed(const Awaited& awaited) {
   if (row.start != awaited.start) return;
   row.finished = true;
   const auto done = try_get(row.run);
+  if (!done && !is_cancelled(done.error())) row.broken = true;
   if (done || row.exited) return;
   const std::string why = done.error().what();
   exit_of(awaited.group, kind_of(done.error()), why);
@@ -468,7 +474,10 @@ void ExperimentRunner::release(GroupNumber number) {
   GroupRun& row = groups_.at(number);
   if (!row.exited) exit_of(number, TrialExitKind::stopped, {});
   row.ending = false;
-  if (!parts_.reuses_processes) row.handle.reset();
+  // If the actor lives, a call that it does not answer would keep it, and its bundle.
+  const bool broken = std::exchange(row.broken, false);
+  if (broken && row.handle) row.handle->kill();
+  if (broken || !parts_.reuses_processes) row.handle.reset();
   row.trial = -1;
   row.start = 0;
   feed(GroupReleased{number});

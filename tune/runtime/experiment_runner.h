@@ -65,6 +65,7 @@ class ExperimentRunner {
     bool exited = false;                     // the exit of the attempt is known
     bool finished = true;                    // `run` has returned
     bool ending = false;                     // the core has detached the attempt
+    bool broken = false;                     // a call of its process has failed
     Clock::time_point deadline = {};         // end of the grace of an ending attempt
   };
   enum class Awaits : unsigned char { group, run, exchange };

@@ -119,7 +119,7 @@ void Actors::create(ActorId actor) {
   }
   row.requested = true;
   row.requested_after = releases_sent_;
-  CreateActor request{row.spec, row.fail_if_infeasible};
+  CreateActor request{row.spec, row.fail_if_infeasible, row.lived};
   request.spec.constructor = arguments_.sendable_constructor(row.spec.constructor);
   request.spec.owner = step_.process();
   if (wants_devices(request.spec.demand.request)) port_.return_idle_devices({});
@@ -220,6 +220,7 @@ void Actors::on(const ActorChanged& message) {
       streams_.executor_ended(previous, message.cause);
     row = rows_.find(message.actor);
     if (row == nullptr) return;  // the calls that have failed were its last users here
+    row->lived = message.incarnation;
     row->executor = message.endpoint.process;
     StreamRow& stream = streams_.open(message.endpoint);
     stream.actor = message.actor;

@@ -33,6 +33,7 @@ struct ActorRow {
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
+  std::uint32_t lived = 0;          // latest incarnation that was alive
   ObjectId handle;                  // handle_id(actor), cached because its computation is slow
   ProcessId executor;               // executor of the open stream
   ActorQueue queue;                 // unsent calls

@@ -113,6 +113,35 @@ TEST_F(ActorsOfAClient, ResendsLastHandleReleaseUntilActorIsDead) {
   EXPECT_TRUE(core_.empty());
 }
 
+// Otherwise, a head that has lost the actor starts it with a new state and charges no restart.
+TEST_F(ActorsOfAClient, RestatesLatestLivingIncarnation) {
+  const auto lived = [this](std::uint64_t epoch) {
+    std::vector<std::uint32_t> found;
+    for (const auto& each : new_head(epoch)) {
+      const auto* agent = std::get_if<SendToAgent>(&each);
+      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+      const auto* create = relay ? std::get_if<CreateActor>(&relay->message) : nullptr;
+      if (create != nullptr) found.push_back(create->lived);
+    }
+    return found;
+  };
+  const auto change = [this](std::uint64_t version, ActorState state, std::uint32_t incarnation) {
+    ActorChanged news;
+    news.actor = actor_;
+    news.version = version;
+    news.state = state;
+    news.incarnation = incarnation;
+    news.endpoint.process = ProcessId::of(20 + incarnation);
+    step(ReceivedFromAgent{FromHead{news}});
+  };
+  change(2, ActorState::alive, 3);
+  EXPECT_EQ(lived(2), std::vector<std::uint32_t>{3});
+  change(1, ActorState::placing, 0);
+  EXPECT_EQ(lived(3), std::vector<std::uint32_t>{3}) << "the new head has not placed it";
+  change(1, ActorState::restarting, 4);
+  EXPECT_EQ(lived(4), std::vector<std::uint32_t>{3}) << "incarnation 4 was never alive";
+}
+
 TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) { expect_query_again(actor_); }
 
 // The head ends an actor without an owner when the last process that watches it releases it.

@@ -276,6 +276,77 @@ TEST_F(Recovery, DetachedActorLost_Restarts) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
+// The owner has seen incarnation 1 alive, and its node returns without it.
+TEST_F(Recovery, OwnedActorLost_DiesWithoutRestarts) {
+  const auto spec = cluster.actor(1, 2);
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.from_driver(home, 1, CreateActor{spec, false, 1});
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::placing);
+  cluster.comes_back_as(agent, 201);
+  cluster.expect_no_start_slot(agent);
+  EXPECT_EQ(cluster.state_of(spec.actor).cause.kind, EndKind::node_died);
+  EXPECT_EQ(cluster.received<ActorChanged>(home, driver).back().state, ActorState::dead);
+}
+
+TEST_F(Recovery, OwnerReturnsLate_LostActorDies) {
+  const auto spec = cluster.actor(1, 2);
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.comes_back_as(agent, 201);
+  ASSERT_FALSE(cluster.core().recovering());
+  cluster.from_driver(home, 1, CreateActor{spec, false, 1});
+  cluster.expect_no_start_slot(agent);
+  EXPECT_EQ(cluster.received<ActorChanged>(home, driver).back().state, ActorState::dead);
+}
+
+TEST_F(Recovery, OwnedActorLost_UsesRestart) {
+  auto spec = cluster.actor(1, 2);
+  spec.max_restarts = 1;
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.from_driver(home, 1, CreateActor{spec, false, 1});
+  cluster.comes_back_as(agent, 201);
+  EXPECT_EQ(cluster.actor_comes_alive(agent).first_generation, 1u);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 1);
+  EXPECT_EQ(cluster.state_of(spec.actor).incarnation, 2u);
+}
+
+TEST_F(Recovery, NamedActorLost_DiesWithoutRestarts) {
+  auto spec = cluster.actor(1, 2);
+  spec.name = "kept";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.comes_back_as(agent, 201);
+  cluster.expect_no_start_slot(agent);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+}
+
+TEST_F(Recovery, ActorLostBeforeItLived_Starts) {
+  auto spec = cluster.actor(1, 2);
+  spec.name = "kept";
+  cluster.creates(home, spec);
+  cluster.executor_ready(agent, cluster.expect_start_slot(agent));
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(home);
+  cluster.comes_back_as(agent, 201);
+  cluster.actor_comes_alive(agent);
+  EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
+}
+
 TEST_F(Recovery, ActorEndedBeforeNodeReturned_StaysDead) {
   auto spec = cluster.actor(1, 2);
   cluster.creates(home, spec);

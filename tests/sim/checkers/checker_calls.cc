@@ -63,9 +63,25 @@ void Checkers::caller_lives(const Process& process, const executor::RunCall& run
                                   std::to_string(since / 1s) + " s after its caller died");
 }
 
+// Neither a restart of the head nor the death of a node gives such an actor a new state. The head
+// may have lost the row of a detached or named actor, or restores a detached one.
+void Checkers::runs_in_one_life(const Process& process, const executor::RunCall& run) {
+  const ActorSpec& actor = process.assignment().actor;
+  if (actor.actor.empty() || actor.max_restarts != 0 || actor.detached || !actor.name.empty() ||
+      actor.owner != run.caller || run.call.form->kind == CallKind::construct_actor)
+    return;
+  const auto life = lives_.emplace(actor.actor, process.id()).first->second;
+  if (life == process.id()) return;
+  world_.violation("restarts",
+                   process.name() + " runs call " + run.call.form->name +
+                       "; the earlier calls of this actor, which has no restarts, ran in " +
+                       life.brief());
+}
+
 void Checkers::call_started(Process& process, const executor::RunCall& run) {
   ++calls_run_;
   caller_lives(process, run);
+  runs_in_one_life(process, run);
   whole_started(run.call, process.assignment().demand_class.request.resources);
   const auto& assignment = process.assignment();
   const bool actor = !assignment.actor.actor.empty();

@@ -55,6 +55,7 @@ struct Content;
 //   cancelled  A waiting call ends within a time limit after it is cancelled.
 //   devices    A request without devices gets a bundle with devices only if no other bundle fits.
 //   regroups   No group waits for long for idle bundles of groups that wait, too.
+//   restarts   The owner of an actor without restarts has its calls run by one process.
 //   homes      A reader at a home waits only while bytes, a failure, or a recomputation is due.
 //   spilling   A mapped object stays in place. An object that is only on disk is complete there.
 class Checkers {
@@ -190,6 +191,7 @@ class Checkers {
   // checker_calls.cc. True if the head has allocated the slot of this executor.
   bool has_slot(const Process& process) const;
   void caller_lives(const Process& process, const executor::RunCall& run);
+  void runs_in_one_life(const Process& process, const executor::RunCall& run);
   // checker_transfers.cc
   void is_whole(Agent& agent);
   // checker_ends.cc
@@ -212,9 +214,7 @@ class Checkers {
   void in_its_bundle(const StartSlot& start, NodeId node);
 
   World& world_;
-  bool lossy_ = false;
-  bool news_lost_ = false;
-  bool streams_lose_ = false;
+  bool lossy_ = false, news_lost_ = false, streams_lose_ = false;
   bool peers_overlap_ = false;  // a live node may be declared dead
   std::map<SlotId, Granted> granted_;
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> received_;  // sequence numbers
@@ -238,8 +238,7 @@ class Checkers {
   std::vector<Time> preemptions_;    // when slots were ended for one purpose
   std::set<JobId> lengthy_jobs_;     // that have submitted tasks of many seconds
   bool some_run_once_ = false;       // for many seconds, and no component may end them
-  std::set<SlotId> preempted_slots_;
-  std::set<SlotId> wanted_slots_;  // recalled slots
+  std::set<SlotId> preempted_slots_, wanted_slots_;  // wanted: recalled
   std::map<SlotId, ProcessId> lessees_;
   struct InMemory {
     TaskId task;
@@ -263,6 +262,7 @@ class Checkers {
   std::set<ProcessId> processes_;
   std::map<ProcessId, Running> running_;
   std::map<ProcessId, Time> dead_executors_;  // since when
+  std::map<ActorId, ProcessId> lives_;        // of actors without restarts
   std::map<TaskId, TaskMark> tasks_;
   std::set<std::pair<ProcessId, std::pair<TaskId, std::uint32_t>>> attempts_;
   std::map<ObjectId, Expected> expected_;

@@ -125,6 +125,17 @@ Hooks agents_of_callers_are_unknown() {
   return hooks;
 }
 
+// A head that has lost an actor starts it with a new state.
+Hooks lives_are_not_restated() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    for (auto& each : commands) {
+      if (auto* create = for_head<CreateActor>(each)) create->lived = 0;
+    }
+  };
+  return hooks;
+}
+
 // Callers see the end of an actor before its name is free.
 Hooks names_are_not_awaited() {
   Hooks hooks;
@@ -150,6 +161,7 @@ std::vector<Mutation> end_mutations() {
   return {
       {"executor does not wait for a free name", {"leaving_names"}, names_are_not_awaited},
       {"executor keeps callers whose agent died", {"dead_callers"}, agents_of_callers_are_unknown},
+      {"client does not restate that its actors lived", {"group_actors"}, lives_are_not_restated},
       {"head drops the processes that found an actor", {"shared_names"}, found_actors_are_not_held},
       {"client runs calls made after a kill", {"shared_names"}, kills_are_not_noted},
       {"executor awaits callers without a handle",

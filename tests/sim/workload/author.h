@@ -136,6 +136,7 @@ class Author {
   int device_group();
   int hanging_tasks();
   int grouped_tasks();
+  int actors_of_one_bundle();
   int stream_of_tasks();
   int burst_of_tasks();
   int labelled_tasks();

@@ -56,7 +56,7 @@ struct Step {
   bool force = false;
   bool tolerant = false;  // get: an error is allowed, and the value is not mixed into the result
   Duration span{};
-  int group = -1;              // submit: var of the group to run in
+  int group = -1;              // submit, make_actor: var of the group to run in
   std::vector<int> bundles{};  // make_group: CPUs per bundle; a negative count adds a GPU
   int strategy = 0;            // make_group: a GroupStrategy
   bool must_fail = false;      // call_actor: the actor was killed before

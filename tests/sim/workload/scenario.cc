@@ -510,6 +510,7 @@ std::vector<Scenario> make_scenarios() {
       {"dead_callers", 4, 1, false, 3, {long_queue, long_queue}, 2, {head_and_agent_crash}},
       // The autoscaler with the head's core, drawn by a FleetWorld too.
       {"fleet_head", 1, 1, false, 0, {task}, 0, {}},
+      {"group_actors", 3, 2, false, 5, {group_actors, actor, restart}, 3, {head_and_agent_crash}},
   };
 }
 

@@ -131,6 +131,7 @@ enum class Work : std::uint8_t {
   restarts_in_groups,
   shared_generator,
   long_queue,
+  group_actors,
 };
 
 struct Scenario {

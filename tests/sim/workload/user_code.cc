@@ -260,11 +260,7 @@ void Thread::submit(const Step& step) {
   event.max_retries = plan.max_retries;
   event.retry_exceptions = plan.retry_exceptions;
   event.fail_if_infeasible = plan.shape == "impossible";
-  if (step.group >= 0) {
-    const GroupId group = vars_.at(static_cast<std::size_t>(step.group)).group;
-    event.demand_class.request.placement.group = group;
-    event.demand_class.id = ClassId::derived(event.demand_class.id, group.hex(), 0);
-  }
+  join_group(step, event.demand_class);
   const ObjectId object = result_id(event.call.task, 0);
   process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
   if (plan.stream_window > 0) {
@@ -274,6 +270,13 @@ void Thread::submit(const Step& step) {
   process_.outside().use().submitted(process_.id());
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
+}
+
+void Thread::join_group(const Step& step, DemandClass& demand) const {
+  if (step.group < 0) return;
+  const GroupId group = vars_.at(static_cast<std::size_t>(step.group)).group;
+  demand.request.placement.group = group;
+  demand.id = ClassId::derived(demand.id, group.hex(), 0);
 }
 
 void Thread::make_actor(const Step& step) {
@@ -295,6 +298,7 @@ void Thread::make_actor(const Step& step) {
   spec.groups = plan.groups;
   spec.out_of_order = plan.out_of_order;
   spec.demand = process_.demand_class(plan);
+  join_group(step, spec.demand);
   spec.constructor.form.edit().kind = CallKind::construct_actor;
   spec.constructor.task = TaskId::derived(spec.actor, "construct", 0);
   spec.constructor.form.edit().job = process_.job();

@@ -69,6 +69,7 @@ class Thread {
   bool find_actor(const Step& step);
   void submit(const Step& step);
   void make_actor(const Step& step);
+  void join_group(const Step& step, DemandClass& demand) const;
   bool get_or_make(const Step& step);
   void call_actor(const Step& step);
   void make_group(const Step& step);

@@ -540,6 +540,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::pair_group: return author.pair_groups();
     case Work::device_group: return author.device_group();
     case Work::group: return author.grouped_tasks();
+    case Work::group_actors: return author.actors_of_one_bundle();
     case Work::stream: return author.stream_of_tasks();
     case Work::burst: return author.burst_of_tasks();
     case Work::whole: return author.whole_task();

@@ -42,6 +42,41 @@ int Author::grouped_tasks() {
   return add(std::move(main));
 }
 
+// Actors that fill the only bundle of a group, one after another. An actor that does not release
+// the bundle blocks the next one.
+int Author::actors_of_one_bundle() {
+  Plan type = actor_class();
+  type.shape = "cpu";
+  const int actor = add(std::move(type));
+  Plan slow;
+  slow.name = "slow";
+  slow.run_time = random_.between(Duration(0), Duration(1500ms));
+  const int m = add(std::move(slow));
+  Plan main = item("group_actors");
+  Step group;
+  group.act = Act::make_group;
+  group.number = random_.next();
+  group.bundles = {1};
+  main.steps.push_back(group);
+  main.steps.push_back(on(Act::get, 0));
+  int vars = 1;
+  for (auto actors = random_.between(2, 5); actors > 0; --actors) {
+    Step made = make(actor);
+    made.group = 0;
+    main.steps.push_back(made);
+    const int handle = vars++;
+    const auto calls = random_.between(1, 4);
+    for (std::int64_t i = 0; i < calls; ++i) {
+      main.steps.push_back(call(handle, m, {value()}));
+      main.steps.push_back(on(Act::get, vars++));
+      main.steps.back().tolerant = true;
+    }
+    main.steps.push_back(on(Act::release, handle));
+  }
+  main.steps.push_back(on(Act::end_group, 0));
+  return add(std::move(main));
+}
+
 // Submits many small tasks at once, so that a queue exists for a while.
 int Author::stream_of_tasks() {
   Plan small;

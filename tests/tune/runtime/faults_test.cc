@@ -109,6 +109,20 @@ TEST(TuneFaults, RepeatsFailedTrialFromCheckpoint) {
   }
 }
 
+void aborts_once(const tune::Config& config) {
+  if (tune::get_context().attempt == 1) std::abort();
+  tune::report({{"loss", config.number("x")}});
+}
+
+TEST(TuneFaults, ProcessThatCrashed_IsNotReused) {
+  auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 1);
+  options.reuse_actors = tune::ReuseActors::always;
+  options.failure.max_failures = 1;
+  const auto results = tune::run<aborts_once>(options);
+  EXPECT_EQ(results.all()[0].error, "");
+  EXPECT_EQ(results.all()[0].attempts, 2);
+}
+
 void fine(const tune::Config& config) { tune::report({{"loss", config.number("x")}}); }
 
 std::string refusal(const tune::RunOptions& options) {
