@@ -180,13 +180,7 @@ Result<HoldOutcome> ObjectTable::hold(ProcessId process, ObjectId object) {
   if (auto within = check_hold_limit(process, process_row, object); !within) return within.error();
   ObjectRow* row = objects_.find(object);
   const bool newly_wanted = row == nullptr;
-  if (row == nullptr) {
-    row = objects_.ensure(object).first;
-  } else if (!may_read(process_row, *row)) {
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("object {} belongs to job {} and is not exported to job {}",
-                               object.brief(), row->job.brief(), process_row.job.brief()));
-  }
+  if (row == nullptr) row = objects_.ensure(object).first;
   row->processes.insert(process);
   process_row.held.insert(object);
   return HoldOutcome{row->state, newly_wanted};
@@ -287,11 +281,6 @@ Result<const ObjectRow*> ObjectTable::lookup(ProcessId process, ObjectId object)
         fmt::format("lookup of object {} by process {}: {}", object.brief(), process.brief(),
                     reader == nullptr ? "the process is unknown" : "it is not here"));
   }
-  if (!may_read(*reader, *row)) {
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("object {} belongs to job {} and is not exported to job {}",
-                               object.brief(), row->job.brief(), reader->job.brief()));
-  }
   if (row->failure) return *row->failure;
   return row;
 }
@@ -311,10 +300,6 @@ Result<const ObjectTable::ProcessRow*> ObjectTable::process_for(ProcessId proces
                    fmt::format("process {} is not known to the object store", process.brief()));
   }
   return row;
-}
-
-bool ObjectTable::may_read(const ProcessRow& process, const ObjectRow& object) const {
-  return process.job.empty() || object.exported || object.job.empty() || process.job == object.job;
 }
 
 void ObjectTable::book(const ObjectRow& row) {

@@ -35,7 +35,7 @@ struct ObjectRow {
   ProcessId writer;         // reserved
   NodeId home;              // node whose agent counts the node holds; empty: unknown
   NodeId upstream;        // node of the replica that this one was copied from; empty: primary copy
-  bool exported = false;  // readable by other jobs
+  bool exported = false;  // nodes and the agent keep their holds when its job ends
   bool on_disk = false;   // has a copy on disk; if reserved, it is being restored, otherwise sealed
   std::uint64_t disk_bytes = 0;  // size of the copy on disk
   std::optional<Failure> failure;
@@ -126,9 +126,8 @@ class ObjectTable {
 
   // Returns a location for an object. A Placement without a location names the slabs to retire
   // before a retry. The writer of a reserved object gets the same location again. A spilled object
-  // is reserved only by the agent, which restores it. A wanted or failed object keeps its holds;
-  // for processes of other jobs, `lookup` then returns permission_denied. The caller has released
-  // the upstream of a replaced object.
+  // is reserved only by the agent, which restores it. A wanted or failed object keeps its holds.
+  // The caller has released the upstream of a replaced object.
   // Errors: resource_exhausted (the text has sizes and the largest jobs), already_exists (reserved,
   // sealed, or spilled), permission_denied (not the writer's job), not_found (unknown process).
   Result<Placement> reserve(const ReserveRequest& request);
@@ -163,8 +162,8 @@ class ObjectTable {
   // The copy on disk is unusable. A spilled object becomes wanted.
   void lose_on_disk(ObjectId object);
 
-  // Errors: permission_denied (object of another job, not exported), not_found (unknown process),
-  // resource_exhausted (too many holds).
+  // A process of any job may hold and read an object, because calls pass refs between jobs.
+  // Errors: not_found (unknown process), resource_exhausted (too many holds).
   Result<HoldOutcome> hold(ProcessId process, ObjectId object);
   Consequences release(ProcessId process, ObjectId object);
   // Another node relies on the copy of this node. Errors: not_found if no copy exists or is
@@ -178,7 +177,7 @@ class ObjectTable {
   // not export.
   Consequences drop_job(JobId job);
 
-  // Permits other jobs to hold the object. Returns false if it is unknown.
+  // The end of its job drops no hold of the object. Returns false if it is unknown.
   bool export_object(ObjectId object);
   // Takes over the whole slab or, on a failure, nothing. The process holds the objects; wanted
   // objects become sealed. Errors: not_found (unknown process), already_exists (the slab, or an
@@ -187,8 +186,7 @@ class ObjectTable {
   Result<void> adopt(const Adoption& adoption);
 
   const ObjectRow* find(ObjectId object) const { return objects_.find(object); }
-  // Returns the row if this process may read it. Errors: not_found, permission_denied, or the
-  // failure of the object.
+  // Returns the row. Errors: not_found, or the failure of the object.
   Result<const ObjectRow*> lookup(ProcessId process, ObjectId object) const;
   const Table<ObjectId, ObjectRow>& objects() const { return objects_; }
   const SlabSpace& space() const { return space_; }
@@ -204,7 +202,6 @@ class ObjectTable {
 
   Result<ProcessRow*> process_for(ProcessId process);
   Result<const ProcessRow*> process_for(ProcessId process) const;
-  bool may_read(const ProcessRow& process, const ObjectRow& object) const;
   Result<void> check_reserve(const ReserveRequest& request) const;
   Result<void> check_adoption(const Adoption& adoption, JobId job) const;
   Result<void> check_hold_limit(ProcessId process, const ProcessRow& row, ObjectId object) const;

@@ -198,5 +198,17 @@ TEST_F(ServiceRestarts, DiesInACall_CallFailsOnce) {
   expect_each_once(client);
 }
 
+class LargeValues : public ClusterTest {};
+
+TEST_F(LargeValues, CrossJobsOnOneNodeAndOnTwo) {
+  start_head({"--num-cpus", "2", "--resources", R"({"here": 1})"});
+  start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
+  for (const std::string place : {"here", "there"}) {
+    const Ended started = run_program("large_values", {"serve", place, place});
+    ASSERT_EQ(started.out, "6\n") << started.err;
+    EXPECT_EQ(run_program("large_values", {"call", place}).out, "all equal\n") << place;
+  }
+}
+
 }  // namespace
 }  // namespace mobula::e2e

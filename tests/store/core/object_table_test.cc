@@ -199,23 +199,14 @@ TEST_F(ObjectTableTest, Failure_ReachesReadersAndAllowsRetry) {
   EXPECT_TRUE(table.lookup(reader, one).ok());
 }
 
-TEST_F(ObjectTableTest, OtherJobs_ReadOnlyExportedObjects) {
+TEST_F(ObjectTableTest, OtherJobs_ReadObjectsAndWriteNone) {
+  ASSERT_TRUE(table.hold(stranger, one).ok());
+  EXPECT_TRUE(table.hold(reader, one).ok());
   put(one, kib);
-  EXPECT_EQ(table.hold(stranger, one).error().code, ErrorCode::permission_denied);
-  EXPECT_EQ(table.lookup(stranger, one).error().code, ErrorCode::permission_denied);
+  EXPECT_TRUE(table.lookup(stranger, one).ok());
+  EXPECT_TRUE(table.lookup(reader, one).ok());
   ReserveRequest foreign = request(two, kib, stranger);
   EXPECT_EQ(table.reserve(foreign).error().code, ErrorCode::permission_denied);
-  EXPECT_TRUE(table.export_object(one));
-  EXPECT_TRUE(table.hold(stranger, one).ok());
-  EXPECT_TRUE(table.lookup(stranger, one).ok());
-}
-
-TEST_F(ObjectTableTest, EarlyHoldOfOtherJob_GivesNoAccess) {
-  ASSERT_TRUE(table.hold(stranger, one).ok());
-  EXPECT_TRUE(table.hold(reader, one).ok()) << "and takes none from its owners";
-  put(one, kib);
-  EXPECT_EQ(table.lookup(stranger, one).error().code, ErrorCode::permission_denied);
-  EXPECT_TRUE(table.lookup(reader, one).ok());
 }
 
 TEST_F(ObjectTableTest, RejectsUnknownProcesses) {
