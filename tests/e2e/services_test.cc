@@ -203,10 +203,10 @@ class LargeValues : public ClusterTest {};
 TEST_F(LargeValues, CrossJobsOnOneNodeAndOnTwo) {
   start_head({"--num-cpus", "2", "--resources", R"({"here": 1})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
-  for (const std::string place : {"here", "there"}) {
-    const Ended started = run_program("large_values", {"serve", place, place});
+  for (const std::string resource : {"here", "there"}) {
+    const Ended started = run_program("large_values", {"serve", resource, resource});
     ASSERT_EQ(started.out, "6\n") << started.err;
-    EXPECT_EQ(run_program("large_values", {"call", place}).out, "all equal\n") << place;
+    EXPECT_EQ(run_program("large_values", {"call", resource}).out, "all equal\n") << resource;
   }
 }
 
