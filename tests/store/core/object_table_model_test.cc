@@ -137,12 +137,8 @@ class RandomLife {
     const ObjectId object = any_object();
     const ProcessId process = any_key(jobs_of_);
     const auto held = table_.hold(process, object);
-    const auto at = objects_.find(object);
-    const bool denied =
-        at != objects_.end() && !at->second.job.empty() && at->second.job != jobs_of_[process];
-    ASSERT_EQ(held.ok(), !denied);
-    if (denied) return;
-    ASSERT_EQ(held->newly_wanted, at == objects_.end());
+    ASSERT_TRUE(held.ok());
+    ASSERT_EQ(held->newly_wanted, !objects_.contains(object));
     objects_[object].processes.insert(process);
     ASSERT_EQ(held->state, objects_[object].state);
   }
