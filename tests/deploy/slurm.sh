@@ -32,7 +32,7 @@ done
 export MOBULA=$build/bin/mobula
 here=$(hostname -s)
 mkdir "$work"/{state,spool,log,job,munge,tmp}
-export TMPDIR=$work/tmp  # of the jobs too
+export TMPDIR=$work/tmp  # jobs inherit it
 cat >"$work/slurm.conf" <<CONF
 ClusterName=mobula
 SlurmctldHost=$here(127.0.0.1)

@@ -17,8 +17,8 @@ class LabelValues;
 // `resource_labels` keeps the values of the label `resource` between scrapes.
 std::string metrics_text(const HeadTables& tables, LabelValues& resource_labels);
 
-// Adds the totals and granted amounts of the resources. CPU, memory, and devices are always values
-// of the label; `values` limits the others.
+// Adds the totals and granted amounts of the resources. The label always has CPU, memory, and
+// devices as values; `values` limits the others.
 void add_resources(const scheduler::Use& use, Time now, LabelValues& values, MetricsWriter& out);
 
 }  // namespace mobula::internal::head
