@@ -168,15 +168,22 @@ def wait_until(condition):
         time.sleep(0.005)
 
 
+def waiter_for(path):
+    """A function that returns 41 when the file exists."""
+    def wait_for_file():
+        while not path.exists():
+            time.sleep(0.005)
+        return 41
+
+    return wait_for_file
+
+
 def check_async_actor():
     """One loop follows hundreds of refs through the descriptor of a completion queue."""
     with tempfile.TemporaryDirectory() as directory:
         opened = Path(directory) / "opened"
 
-        def wait_for_file():
-            while not opened.exists():
-                time.sleep(0.002)
-            return 41
+        wait_for_file = waiter_for(opened)
 
         service = host.create(Service)
         threads = host.get(service.call("state"))[1]
@@ -246,10 +253,7 @@ def check_interrupts():
     with tempfile.TemporaryDirectory() as directory:
         opened = Path(directory) / "opened"
 
-        def wait_for_file():
-            while not opened.exists():
-                time.sleep(0.002)
-            return 41
+        wait_for_file = waiter_for(opened)
 
         def items():
             yield wait_for_file()
