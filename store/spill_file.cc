@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "store/core/byte_text.h"
 
 namespace mobula::internal {
 namespace {
@@ -72,18 +73,23 @@ Hash128 spill_checksum(std::span<const std::byte> bytes) {
   return {high ^ std::rotl(low, 7), low ^ std::rotl(high, 19)};
 }
 
+Result<void> check_disk_space(const DiskSpace& disk, std::uint64_t bytes, int cap_percent) {
+  const std::uint64_t usable = disk.used + disk.available;
+  const std::uint64_t kept = usable / 100 * static_cast<std::uint64_t>(100 - cap_percent);
+  if (usable == 0 || disk.available >= kept + bytes)
+    return {};  // 0: the file system does not report its size
+  return failure(
+      ErrorCode::resource_exhausted,
+      fmt::format("writing {}: the file system has {} of {} available, and may be filled to {} %",
+                  byte_text(bytes), byte_text(disk.available), byte_text(usable), cap_percent));
+}
+
 Result<void> check_disk_space(const std::string& directory, std::uint64_t bytes, int cap_percent) {
   struct statvfs disk {};
   if (::statvfs(directory.c_str(), &disk) != 0) return disk_failure("statvfs " + directory, errno);
-  const auto total = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize;
-  const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
-  const std::uint64_t reserved = total / 100 * static_cast<std::uint64_t>(100 - cap_percent);
-  if (total == 0 || free >= reserved + bytes)
-    return {};  // 0: the file system does not report its size
-  return failure(ErrorCode::resource_exhausted,
-                 fmt::format("the disk of {} has {} bytes left of {}: {} more would fill it beyond "
-                             "{} %",
-                             directory, free, total, bytes, cap_percent));
+  const std::uint64_t block = disk.f_frsize;
+  const DiskSpace space{(disk.f_blocks - disk.f_bfree) * block, disk.f_bavail * block};
+  return check_disk_space(space, bytes, cap_percent);
 }
 
 Result<std::vector<SpilledRun>> write_spill_file(

@@ -23,8 +23,16 @@ struct SpilledRun {
 // Checksum of the bytes and their number. It detects disk faults, not attacks.
 Hash128 spill_checksum(std::span<const std::byte> bytes);
 
-// Checks that `bytes` more keep the file system of `directory` at or below `cap_percent`. Errors:
-// resource_exhausted above it, otherwise the failure of statvfs().
+// Space of a file system, in bytes. The share that is reserved for root belongs to neither member,
+// as in df(1).
+struct DiskSpace {
+  std::uint64_t used = 0;
+  std::uint64_t available = 0;
+};
+
+// Checks that `bytes` more keep the file system at or below `cap_percent` of its used and available
+// space. Errors: resource_exhausted above it, otherwise the failure of statvfs().
+Result<void> check_disk_space(const DiskSpace& disk, std::uint64_t bytes, int cap_percent);
 Result<void> check_disk_space(const std::string& directory, std::uint64_t bytes, int cap_percent);
 
 // Creates a file of mode 0600 that must not exist. After a failure the file does not exist. Stops

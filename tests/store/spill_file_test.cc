@@ -115,5 +115,13 @@ TEST_F(SpillFileTest, FillsDiskOnlyUpToLimit) {
   EXPECT_FALSE(check_disk_space(directory_ + "/none", 1, 95));
 }
 
+TEST_F(SpillFileTest, DiskReservesShareForRoot_LimitCountsTheRest) {
+  const std::uint64_t gib = std::uint64_t{1} << 30;
+  // Of 252 GiB, 156 GiB are reserved for root.
+  EXPECT_TRUE(check_disk_space(DiskSpace{84 * gib, 12 * gib}, gib, 95));
+  EXPECT_FALSE(check_disk_space(DiskSpace{84 * gib, 5 * gib}, gib, 95));
+  EXPECT_TRUE(check_disk_space(DiskSpace{}, gib, 95)) << "the size is unknown";
+}
+
 }  // namespace
 }  // namespace mobula::internal::spill_files
