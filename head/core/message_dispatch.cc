@@ -137,6 +137,12 @@ bool came_back(const HeadTables& tables, ProcessId process, const Principal& pri
          known->principal.job == principal.job;
 }
 
+bool is_reply(const ProcessToHead& message) {
+  return std::holds_alternative<TasksReply>(message) ||
+         std::holds_alternative<TransfersReply>(message) ||
+         std::holds_alternative<SpansReply>(message);
+}
+
 void take_process_message(HeadTables& tables, NodeId node, const FromProcess& message) {
   const bool driver = message.principal.role == Role::driver;
   if (!driver && message.principal.role != Role::executor) return;
@@ -155,6 +161,8 @@ void take_process_message(HeadTables& tables, NodeId node, const FromProcess& me
   } else if (known->node != node) {
     return mark_strange_process.hit();
   }
+  const bool idle = known != nullptr && known->idle_until != Time{};
+  if (idle && !is_reply(message.message)) tables.processes.set_idle_until(message.process, {});
   const Speaker speaker(tables, message.principal);
   std::visit(ProcessVoice{tables, node, message.process, message.principal}, message.message);
 }

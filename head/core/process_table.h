@@ -22,6 +22,9 @@ struct Process {
   Principal principal;
   std::int64_t pid = 0;
   SlotId slot{};  // slot of an executor, once known
+  // Until then, counts of tasks may leave the process out: it owned no task when last queried, and
+  // has sent nothing since.
+  Time idle_until{};
 };
 
 class ProcessTable {
@@ -46,6 +49,8 @@ class ProcessTable {
   // its agent may have died with the head. The job ends if the driver attaches nowhere in time.
   void expect(ProcessId driver);
   bool expected(ProcessId process) const { return expected_.contains(process); }
+
+  void set_idle_until(ProcessId process, Time until);
 
   // Whether its node died and it has not attached to another agent yet.
   bool lost(ProcessId process) const { return lost_.contains(process); }

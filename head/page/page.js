@@ -131,7 +131,7 @@ const sources = {
   groups: { path: "placement-groups", limit: 200 },
   events: { path: "events?limit=500&severity=INFO" },
   attention: { path: "events?limit=7&severity=WARNING" },
-  counts: { path: "task-counts", period: 2 },
+  counts: { path: "task-counts?owners=active", period: 2 },
   transfers: { path: "transfers?limit=300", period: 2 },
   timeline: { path: "timeline", period: 2 },
   logs: { path: "logs", limit: 200, period: 5 },

@@ -79,6 +79,7 @@ bool owners_apply(const std::string& kind, const std::string& member, const std:
   if (is_id_prefix(member, wanted)) return false;
   static const std::map<std::string, std::set<std::string>> known{
       {"tasks", {"state", "name", "job_id"}},
+      {"task-counts", {"state", "name", "job_id", "owners"}},
       {"transfers", {"state", "path", "job_id", "node_id", "object_id"}}};
   const auto names = known.find(kind);
   return names != known.end() && names->second.contains(member);

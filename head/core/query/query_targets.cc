@@ -21,14 +21,16 @@ std::string name_of(const HeadTables& tables, ProcessId process) {
 }  // namespace
 
 // Drivers precede executors, because they own most tasks.
-QueryTargets processes_to_query(const HeadTables& tables, JobId job,
-                                std::vector<std::string>& warnings, NodeId only) {
+QueryTargets processes_to_query(const HeadTables& tables, const ProcessFilter& filter,
+                                std::vector<std::string>& warnings) {
   QueryTargets targets;
   std::uint64_t passed_over = 0;
   for (const Role role : {Role::driver, Role::executor}) {
     for (const auto& [process, row] : tables.processes.rows()) {
-      if (row.principal.role != role || (!job.empty() && row.principal.job != job)) continue;
-      if (!only.empty() && row.node != only) continue;
+      if (row.principal.role != role) continue;
+      if (!filter.job.empty() && row.principal.job != filter.job) continue;
+      if (!filter.node.empty() && row.node != filter.node) continue;
+      if (filter.active_owners && tables.now < row.idle_until) continue;
       const Node* node = tables.nodes.find(row.node);
       if (node == nullptr || !node->registered()) {
         warnings.push_back(name_of(tables, process) +

@@ -15,10 +15,15 @@ struct HeadTables;
 
 using QueryTargets = std::map<ProcessId, std::string>;  // each with a human-readable name
 
-// Returns the processes of the job, or of all jobs, up to a limit. `only` restricts them to one
-// node. `warnings` name the processes that are left out.
-QueryTargets processes_to_query(const HeadTables& tables, JobId job,
-                                std::vector<std::string>& warnings, NodeId only = {});
+struct ProcessFilter {
+  JobId job{};                 // empty: all jobs
+  NodeId node{};               // empty: all nodes
+  bool active_owners = false;  // leaves out processes that owned no task when last queried
+};
+
+// Returns the processes that match, up to a limit. `warnings` name the others that are left out.
+QueryTargets processes_to_query(const HeadTables& tables, const ProcessFilter& filter,
+                                std::vector<std::string>& warnings);
 // Adds the agents that know the transfers into the stores of their nodes, by their incarnations.
 void add_agents(const HeadTables& tables, QueryTargets& targets, std::vector<std::string>& warnings,
                 NodeId only = {});

@@ -47,7 +47,7 @@ void SpanQuery::start(LinkId link, const ToolRequest& request) {
   question.request = request.request;
   question.job = job;
   question.task = task;
-  QueryTargets targets = processes_to_query(tables_, job, question.warnings);
+  QueryTargets targets = processes_to_query(tables_, {.job = job}, question.warnings);
   // A query for one task concerns the lines that it printed, not its transfers.
   if (task.empty()) add_agents(tables_, targets, question.warnings);
   SpansRequest query;

@@ -17,6 +17,16 @@ const CoverageMark mark_late("head.task_reply_without_an_owner");
 
 constexpr std::size_t id_digits = 32;
 
+// A process reports calls to actors within 10 s (ClassUse) and requests slots at once. Processes of
+// older releases do not report calls, so their state expires too.
+constexpr Duration idle_period = 30s;
+
+// Whether the reply covers all tasks of its sender, and it has none.
+bool owns_nothing(const TasksRequest& query, const TasksReply& reply) {
+  const bool all = query.id.empty() && query.name.empty() && query.phases.empty();
+  return all && reply.counts.empty() && reply.tasks.empty() && reply.left_out == 0;
+}
+
 }  // namespace
 
 Result<void> TaskQuery::start(QuerySource source, TaskPurpose purpose,
@@ -28,14 +38,15 @@ Result<void> TaskQuery::start(QuerySource source, TaskPurpose purpose,
   }
   TasksRequest query;
   query.limit = purpose == TaskPurpose::count ? 0 : tables_.options.max_tasks_per_owner;
-  JobId job;
+  ProcessFilter owners_to_query;
   std::uint64_t most = tables_.options.max_listed;
   if (purpose == TaskPurpose::list || purpose == TaskPurpose::count) {
     const auto filters = task_filters(argument);
     if (!filters) return filters.error();
     query.name = filters->name;
     query.phases = filters->phases;
-    job = filters->job;
+    owners_to_query = {.job = filters->job,
+                       .active_owners = purpose == TaskPurpose::count && filters->active_owners};
     if (filters->limit) most = std::min(*filters->limit, tables_.options.max_listed);
     query.limit = std::min(query.limit, most);
   } else if (is_id_prefix(argument)) {
@@ -52,9 +63,9 @@ Result<void> TaskQuery::start(QuerySource source, TaskPurpose purpose,
   question.source = source;
   question.purpose = purpose;
   question.query = query;
-  question.job = job;
+  question.job = owners_to_query.job;
   question.answers.limit = most;
-  QueryTargets owners = processes_to_query(tables_, job, question.answers.warnings);
+  QueryTargets owners = processes_to_query(tables_, owners_to_query, question.answers.warnings);
   auto finished = queries_.add(query.request, std::move(question), std::move(owners),
                                tables_.now + tables_.options.list_timeout,
                                [&](ProcessId owner) { tables_.processes.send(owner, query); });
@@ -70,6 +81,9 @@ void TaskQuery::on(ProcessId owner, const TasksReply& message) {
   }
   Question* question = queries_.accept_reply(message.request, owner);
   if (question == nullptr) return;
+  if (owns_nothing(question->query, message)) {
+    tables_.processes.set_idle_until(owner, tables_.now + idle_period);
+  }
   TaskAnswers& answers = question->answers;
   const JobId job = tables_.processes.find(owner)->principal.job;
   answers.left_out += message.left_out;

@@ -56,8 +56,8 @@ Result<void> TransferQuery::start(QuerySource source, const std::string& text) {
   question.source = source;
   query.job = filters->job;
   question.query = query;
-  QueryTargets receivers =
-      processes_to_query(tables_, filters->job, question.answers.warnings, filters->node);
+  QueryTargets receivers = processes_to_query(tables_, {.job = filters->job, .node = filters->node},
+                                              question.answers.warnings);
   add_agents(tables_, receivers, question.answers.warnings, filters->node);
   auto finished = queries_.add(query.request, std::move(question), std::move(receivers),
                                tables_.now + tables_.options.list_timeout,

@@ -256,6 +256,12 @@ Result<TaskFilters> task_filters(const std::string& text) {
                        fmt::format("filter state: '{}' is not one of {}", wanted, names));
       }
       filters.phases.push_back(known->phase);
+    } else if (name == "owners") {
+      if (wanted != "active") {
+        return failure(ErrorCode::invalid_argument,
+                       "filter owners: '" + wanted + "' is not known; known is active");
+      }
+      filters.active_owners = true;
     } else if (name == "limit") {
       std::uint64_t limit = 0;
       const auto [end, error] =

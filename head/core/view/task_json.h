@@ -19,11 +19,14 @@ struct TaskFilters {
   JobId job;
   std::string name;
   std::vector<TaskPhase> phases;
+  // For counts: leaves out processes that owned no task when they were last queried, and have sent
+  // nothing since. A call of theirs is counted within 10 s, in older releases within 30 s.
+  bool active_owners = false;
   std::optional<std::uint64_t> limit;  // total rows; none: up to the limit of the head
 };
 
-// `text` is empty or {"state": ..., "name": ..., "job_id": ..., "limit": ...}. Each member is an
-// optional string.
+// `text` is empty or {"state": ..., "name": ..., "job_id": ..., "limit": ...,
+// "owners": "active"}. Each member is an optional string.
 Result<TaskFilters> task_filters(const std::string& text);
 // Whether `text` is an id or an id prefix and names no job, actor, placement group, or waiting
 // class.

@@ -116,6 +116,56 @@ TEST_F(TaskQuery, CountsQuery_RequestsNoRows) {
   EXPECT_EQ(query(one).phases, std::vector{TaskPhase::runs});
 }
 
+TEST_F(TaskQuery, ActiveOwners_SkipsProcessesWithoutTasks) {
+  const std::string active = R"({"owners": "active"})";
+  const auto reply_with = [&](int job, std::vector<TaskCount> counts) {
+    TasksReply answer;
+    answer.request = query(SmallCluster::driver(job)).request;
+    answer.counts = std::move(counts);
+    cluster.from_driver(agent, job, answer);
+  };
+  const auto count_of_squares = [&] { return document()["counts"][0]["count"]; };
+  // A restricted count does not show that a process owns nothing.
+  send_query("list", "task-counts", R"({"state": "RUNNING"})");
+  reply_with(1, {});
+  reply_with(2, {});
+  send_query("list", "task-counts", active);
+  reply_with(1, {});
+  reply_with(2, {{"square", TaskPhase::runs, 2}});
+  EXPECT_EQ(count_of_squares(), 2);
+
+  send_query("list", "task-counts", active);
+  EXPECT_TRUE(cluster.received<TasksRequest>(agent, one).empty());
+  reply_with(2, {{"square", TaskPhase::runs, 3}});
+  EXPECT_EQ(count_of_squares(), 3);
+
+  // A query without the filter queries all processes.
+  send_query("list", "task-counts");
+  reply_with(1, {});
+  reply_with(2, {{"square", TaskPhase::runs, 3}});
+
+  // A message other than a reply ends the state.
+  FindActor find;
+  find.name = "absent";
+  cluster.from_driver(agent, 1, find);
+  send_query("list", "task-counts", active);
+  reply_with(1, {});
+  reply_with(2, {});
+
+  // Now both are idle, so the reply needs no query.
+  send_query("list", "task-counts", active);
+  EXPECT_TRUE(document()["counts"].empty());
+
+  cluster.now = cluster.now + 31s;
+  send_query("list", "task-counts", active);
+  reply_with(1, {});
+  reply_with(2, {});
+  EXPECT_TRUE(document()["counts"].empty());
+
+  send_query("list", "task-counts", R"({"owners": "all"})");
+  EXPECT_FALSE(reply().ok);
+}
+
 TEST_F(TaskQuery, EscapesForeignNames) {
   send_query("list", "tasks");
   TaskFact odd = fact(0xa1, TaskPhase::runs);
