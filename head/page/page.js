@@ -619,7 +619,7 @@ views.overview = {
         cards.actors.set(count(status.actors.ALIVE ?? 0), "alive", states_text(status.actors, ["ALIVE", "DEAD"]), dead(status.actors));
         if (counts) cards.tasks.set(count((tasks.RUNNING ?? 0) + (tasks.SUBMITTED_TO_WORKER ?? 0)), "", `${count(tasks.FINISHED ?? 0)} finished`, tasks.FAILED ? `${count(tasks.FAILED)} failed` : "");
         cards.queue.set(count(waiting.requests), "requests", `${count(waiting.shapes)} shapes`, waiting.infeasible ? `${count(waiting.infeasible)} infeasible` : "");
-        cards.cpu.set(use && use.busy_cpus !== null ? use.busy_cpus.toFixed(1) : "–", use ? `of ${count(use.cpus)} cores` : "", `${count(status.leases)} slots leased`);
+        cards.cpu.set(use && use.busy_cpus !== null ? (use.busy_cpus < 100 ? use.busy_cpus.toFixed(1) : count(Math.round(use.busy_cpus))) : "–", use ? `of ${count(use.cpus)} cores` : "", `${count(status.leases)} slots leased`);
         cards.gpu.set(count(gpu.total - gpu.available), `of ${count(gpu.total)}`, !gpu.total ? "no GPUs" : use ? `${bytes(use.gpu_used_bytes)} memory in use` : "");
         if (use) cards.memory.set(bytes(use.memory_used_bytes), `of ${bytes(use.memory_bytes)}`, `store ${bytes(use.store_used_bytes)}`);
         resources.replaceChildren(...Object.entries(status.resources).filter(([name]) => !name.startsWith("node:")).map(([name, use]) =>
