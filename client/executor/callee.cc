@@ -28,7 +28,7 @@ std::string declarations_of(const std::vector<const Entry*>& methods) {
 
 namespace {
 
-Callee fail(detail::ErrorKind kind, std::string text) {
+Callee failed_callee(detail::ErrorKind kind, std::string text) {
   return {nullptr, client::make_error(kind, std::move(text))};
 }
 
@@ -39,9 +39,9 @@ Callee callee_of(const CallForm& form, const void* class_tag) {
   const detail::FunctionKey key{client::raw(form.function.program.bits()), form.function.offset};
   if (const Entry* entry = registry.find(key)) return {entry, {}};
   if (form.kind != CallKind::actor_call || form.method.empty() || class_tag == nullptr) {
-    return fail(detail::ErrorKind::invalid_request,
-                "this program has no function " + form.name +
-                    "; do driver and executors run the same build?");
+    return failed_callee(detail::ErrorKind::invalid_request,
+                         "this program has no function " + form.name +
+                             "; do driver and executors run the same build?");
   }
   const auto methods = methods_of(class_tag);
   std::string difference;
@@ -53,13 +53,14 @@ Callee callee_of(const CallForm& form, const void* class_tag) {
     return {each, {}};
   }
   if (!difference.empty()) {
-    return fail(detail::ErrorKind::invalid_request,
-                fmt::format("{}: {}; the caller's program is {}", form.method, difference,
-                            form.function.program.brief()));
+    return failed_callee(detail::ErrorKind::invalid_request,
+                         fmt::format("{}: {}; the caller's program is {}", form.method, difference,
+                                     form.function.program.brief()));
   }
-  return fail(detail::ErrorKind::not_found,
-              fmt::format("the program of this actor has no method {}; other programs can call: {}",
-                          form.method, declarations_of(methods)));
+  return failed_callee(
+      detail::ErrorKind::not_found,
+      fmt::format("the program of this actor has no method {}; other programs can call: {}",
+                  form.method, declarations_of(methods)));
 }
 
 }  // namespace mobula::internal::executor

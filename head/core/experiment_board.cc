@@ -12,7 +12,7 @@
 namespace mobula::internal::head {
 namespace {
 
-constexpr std::size_t max_text = 1000;
+constexpr std::size_t max_report_text = 1000;
 constexpr std::size_t max_name = 200;
 constexpr std::size_t max_items = 500;  // entries per list of a report
 
@@ -30,7 +30,7 @@ void copy_texts(const Json& from, const std::array<const char*, N>& names, Json&
   for (const char* name : names) {
     const auto at = from.find(name);
     if (at != from.end() && at->is_string())
-      to[name] = at->template get<std::string>().substr(0, max_text);
+      to[name] = at->template get<std::string>().substr(0, max_report_text);
   }
 }
 

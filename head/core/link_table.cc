@@ -13,7 +13,7 @@ namespace {
 const CoverageMark mark_link_cut("head.link_between_nodes_cut");
 const CoverageMark mark_link_works("head.link_between_nodes_works_again");
 
-std::int64_t seconds(Duration span) { return span / std::chrono::seconds(1); }
+std::int64_t whole_seconds(Duration span) { return span / std::chrono::seconds(1); }
 
 }  // namespace
 
@@ -129,14 +129,14 @@ std::vector<std::string> LinkTable::warnings() const {
       warnings.push_back(fmt::format(
           "node {} has had no contact with node {} for {} s: calls between them wait, and new work "
           "of callers on one is not placed on the other",
-          from.brief(), to.brief(), seconds(tables_.now - row.since)));
+          from.brief(), to.brief(), whole_seconds(tables_.now - row.since)));
     } else if (row.given_up) {
       const NodeId to = row.from == link.first ? link.second : link.first;
       warnings.push_back(
           fmt::format("node {} could not reach node {} {} s ago: new work of callers on one is not "
                       "placed on the "
                       "other",
-                      row.from.brief(), to.brief(), seconds(tables_.now - *row.given_up)));
+                      row.from.brief(), to.brief(), whole_seconds(tables_.now - *row.given_up)));
     }
   }
   return warnings;

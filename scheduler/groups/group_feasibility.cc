@@ -9,7 +9,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-bool is_lasting(const HeldSlot& held) {
+bool lasts(const HeldSlot& held) {
   return !held.slot.actor.empty() || !held.slot.bundle_of.empty();
 }
 bool is_in_bundle(const HeldSlot& held) { return !held.slot.allocation.group.empty(); }
@@ -28,7 +28,7 @@ std::vector<const HeldSlot*> returns_on(const SlotAccounting& accounting, const 
     if (!is_in_bundle(*held) && !is_own(*held, own)) slots.push_back(held);
   }
   std::ranges::sort(slots, {}, [](const HeldSlot* held) {
-    return std::tuple(is_lasting(*held), !held->recalled, held->sequence);
+    return std::tuple(lasts(*held), !held->recalled, held->sequence);
   });
   return slots;
 }
@@ -71,9 +71,7 @@ std::optional<GroupBlockers> group_blockers(const ClusterView& cluster,
                                             const SlotAccounting& accounting,
                                             const Groups::Row& row) {
   const auto own = row.spec.id;
-  const auto is_task = [&](const HeldSlot& held) {
-    return !is_lasting(held) && !is_own(held, own);
-  };
+  const auto is_task = [&](const HeldSlot& held) { return !lasts(held) && !is_own(held, own); };
   // The slots in a bundle end with it.
   const auto is_others = [&](const HeldSlot& held) { return !is_own(held, own); };
   std::optional<BundleChoice> choice;

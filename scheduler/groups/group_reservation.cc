@@ -10,7 +10,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-const CoverageMark mark_reserve("scheduler.reserve_for_group");
+const CoverageMark mark_group_reserve("scheduler.reserve_for_group");
 const CoverageMark mark_moved("scheduler.group_reservation_moved");
 
 }  // namespace
@@ -120,7 +120,7 @@ std::optional<GroupReservation::Choice> GroupReservation::choose(
 
 void GroupReservation::take(const Groups::Row& row, Choice choice,
                             const ReservationGate& withheld) {
-  mark_reserve.hit();
+  mark_group_reserve.hit();
   for (const auto& [id, bundles] : choice) {
     Reservation reservation{reservation_key(row.spec), {}, row.spec.id, withheld};
     auto& amounts = reservation.need.amounts;

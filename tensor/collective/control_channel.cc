@@ -9,17 +9,17 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr std::size_t header_bytes = 4;
+constexpr std::size_t frame_header_bytes = 4;
 constexpr std::size_t max_waiting = 64;  // queued messages to a member that does not read them
 
 void put_length(std::vector<std::byte>& to, std::size_t length) {
-  for (unsigned i = 0; i < header_bytes; ++i)
+  for (unsigned i = 0; i < frame_header_bytes; ++i)
     to.push_back(static_cast<std::byte>(length >> (8 * i)));
 }
 
 std::size_t length_in(std::span<const std::byte> header) {
   std::size_t length = 0;
-  for (unsigned i = 0; i < header_bytes; ++i)
+  for (unsigned i = 0; i < frame_header_bytes; ++i)
     length |= static_cast<std::size_t>(header[i]) << (8 * i);
   return length;
 }
@@ -38,9 +38,9 @@ Result<void> ControlChannel::say(const ControlMessage& message) {
   std::vector<std::byte> frame;
   put_length(frame, plain.size() + (sealer_ ? seal_tag_size : 0));
   if (sealer_) {
-    frame.resize(header_bytes + plain.size() + seal_tag_size);
+    frame.resize(frame_header_bytes + plain.size() + seal_tag_size);
     const std::span<std::byte> all(frame);
-    sealer_->seal(all.first(header_bytes), plain, all.subspan(header_bytes));
+    sealer_->seal(all.first(frame_header_bytes), plain, all.subspan(frame_header_bytes));
   } else {
     frame.insert(frame.end(), plain.begin(), plain.end());
   }
@@ -67,15 +67,15 @@ Result<void> ControlChannel::flush() {
 
 Result<std::optional<ControlMessage>> ControlChannel::hear() {
   for (;;) {
-    std::size_t wanted = header_bytes;
-    if (filled_ >= header_bytes) {
+    std::size_t wanted = frame_header_bytes;
+    if (filled_ >= frame_header_bytes) {
       const std::size_t length = length_in(in_);
       if (length == 0 || length > max_word_bytes)
         return failure(ErrorCode::corrupt, "a control message has an impossible length");
       wanted += length;
     }
     if (in_.size() < wanted) in_.resize(wanted);
-    if (filled_ == wanted && wanted > header_bytes) break;
+    if (filled_ == wanted && wanted > frame_header_bytes) break;
     const auto count = ::recv(socket_.get(), in_.data() + filled_, wanted - filled_, 0);
     if (count < 0 && is_for_later(errno)) return std::optional<ControlMessage>();
     if (count <= 0)
@@ -84,13 +84,13 @@ Result<std::optional<ControlMessage>> ControlChannel::hear() {
     filled_ += static_cast<std::size_t>(count);
   }
   const auto all = std::span<const std::byte>(in_).first(filled_);
-  const auto body = all.subspan(header_bytes);
+  const auto body = all.subspan(frame_header_bytes);
   filled_ = 0;
   std::vector<std::byte> opened;
   if (opener_) {
     if (body.size() < seal_tag_size) return failure(ErrorCode::corrupt, "a word without its seal");
     opened.resize(body.size() - seal_tag_size);
-    if (auto good = opener_->open(all.first(header_bytes), body, opened); !good)
+    if (auto good = opener_->open(all.first(frame_header_bytes), body, opened); !good)
       return good.error();
   }
   auto message = decode_message(opener_ ? std::span<const std::byte>(opened) : body);

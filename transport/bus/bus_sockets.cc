@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr int backlog = 1024;
+constexpr int router_backlog = 1024;
 constexpr Duration handshake_slack = 1s;
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 3;
@@ -127,7 +127,7 @@ void BusSockets::set_limits(zmq::socket_t& router) {
   set_option(router, zmq::sockopt::connect_timeout, ms_of(options_.connect_timeout));
   // The pipe and its routing id exist from connect on.
   set_option(router, zmq::sockopt::immediate, 0);
-  set_option(router, zmq::sockopt::backlog, backlog);
+  set_option(router, zmq::sockopt::backlog, router_backlog);
   // For peers that send no heartbeats, and for connections without a message.
   set_option(router, zmq::sockopt::tcp_keepalive, 1);
   set_option(router, zmq::sockopt::tcp_keepalive_idle, keepalive_idle_s);

@@ -15,8 +15,8 @@
 namespace mobula::internal {
 namespace {
 
-constexpr int backlog = 512;
-constexpr Duration pause_without_descriptors = 100ms;
+constexpr int listen_backlog = 512;
+constexpr Duration accept_pause = 100ms;
 
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
@@ -160,7 +160,7 @@ Result<std::unique_ptr<LocalListener>> LocalListener::open(EventLoop& loop, std:
   // chmod().
   struct stat status {};
   if (::chmod(made->path_.c_str(), 0600) != 0 || ::lstat(made->path_.c_str(), &status) != 0 ||
-      ::listen(socket.get(), backlog) != 0) {
+      ::listen(socket.get(), listen_backlog) != 0) {
     return errno_failure(fmt::format("listen at {}", made->path_), errno);
   }
   made->device_ = status.st_dev;
@@ -176,7 +176,7 @@ Result<std::unique_ptr<LocalListener>> LocalListener::open(EventLoop& loop, std:
 
 void LocalListener::accept_all() {
   const std::weak_ptr<const Accepted> alive = accepted_;
-  for (int i = 0; i < backlog; ++i) {
+  for (int i = 0; i < listen_backlog; ++i) {
     Fd accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!accepted) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -184,7 +184,7 @@ void LocalListener::accept_all() {
       // Out of descriptors or memory: the listener stays readable, so an immediate retry would
       // spin.
       watch_.set_interest(Interest::none);
-      retry_.arm(monotonic_now() + pause_without_descriptors);
+      retry_.arm(monotonic_now() + accept_pause);
       return;
     }
     const auto call = alive.lock();

@@ -11,7 +11,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr int backlog = 512;
+constexpr int tcp_backlog = 512;
 
 void set(const Fd& socket, int level, int option) {
   const int on = 1;
@@ -31,7 +31,7 @@ Result<Fd> listen_at(const std::string& address) {
   set(socket, SOL_SOCKET, SO_REUSEADDR);
   if (numeric->family() == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY);
   if (::bind(socket.get(), numeric->get(), numeric->size) == 0 &&
-      ::listen(socket.get(), backlog) == 0) {
+      ::listen(socket.get(), tcp_backlog) == 0) {
     return socket;
   }
   if (errno == EADDRINUSE) {

@@ -18,7 +18,7 @@ namespace {
 // Waiting classes whose reason is determined, which takes time proportional to the nodes.
 constexpr std::size_t max_explained = 500;
 
-double seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
+double metric_seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
 
 // Values of the label `node`, short because a scrape of 1,000 nodes of 8 GPUs repeats them 46,000
 // times: the first 8 digits of the id, which commands accept, or the whole id of a node whose 8
@@ -108,7 +108,7 @@ class Pending {
     }
     out.family("mobula_pending_oldest_seconds", "gauge", "Longest present wait for a slot.");
     for (const auto& [kind, since] : oldest_) {
-      out.sample(MetricsWriter::label("kind", kind), seconds(tables_.now - since));
+      out.sample(MetricsWriter::label("kind", kind), metric_seconds(tables_.now - since));
     }
   }
 
@@ -185,7 +185,7 @@ void add_nodes(const HeadTables& tables, const NodeLabels& labels_of, MetricsWri
   };
   using Usage = UsageReply;
   add("mobula_node_cpu_seconds_total", "counter", "Busy time of all CPUs of the machine.",
-      [](const Usage& of) { return seconds(of.cpu); });
+      [](const Usage& of) { return metric_seconds(of.cpu); });
   add("mobula_node_memory_bytes", "gauge", "Memory of the machine.",
       [](const Usage& of) { return of.memory_bytes; });
   add("mobula_node_memory_used_bytes", "gauge", "Used memory of the machine.",

@@ -11,7 +11,7 @@ namespace mobula::internal::head {
 namespace {
 
 double ms(Duration span) { return static_cast<double>(span.count()) * 1e-6; }
-double seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
+double transfer_seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
 
 const char* state_of(const TransferFact& fact) {
   switch (fact.state) {
@@ -46,8 +46,8 @@ Json transfer_json(const HeadTables& tables, const TransferItem& item) {
           {"job_id", id_json(item.job)},
           {"encrypted", fact.encrypted},
           {"in_place", fact.in_place},
-          {"queue_seconds", seconds(fact.queued)},
-          {"wire_seconds", seconds(fact.moved)},
+          {"queue_seconds", transfer_seconds(fact.queued)},
+          {"wire_seconds", transfer_seconds(fact.moved)},
           {"since_ms", static_cast<std::int64_t>(ms(fact.ago))},
           {"since_at", utc_text(wall_ms(tables, tables.now - fact.ago))},
           {"refusals", std::move(refusals)},

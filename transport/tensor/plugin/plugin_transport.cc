@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t max_name = 24;
 constexpr std::uint64_t around_chunk = 256;  // bytes of a message without its chunk
 constexpr std::uint64_t largest_chunk = 1u << 20;
-constexpr std::size_t max_address = 2'048;
+constexpr std::size_t max_plugin_address = 2'048;
 
 bool is_name(const char* name) {
   const std::string_view text =
@@ -140,7 +140,7 @@ Result<std::string> PluginTransport::address_in(std::span<const std::byte> endpo
     return good.error();
   const auto holder = from.id<ProcessId>();
   const std::string plugin = from.text(max_name);
-  std::string address = from.text(max_address);
+  std::string address = from.text(max_plugin_address);
   if (auto good = from.finish("an endpoint"); !good) return good.error();
   if (holder != expected) {
     return failure(ErrorCode::invalid_argument,

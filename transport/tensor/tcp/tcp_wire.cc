@@ -7,7 +7,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::size_t max_address = 512;
+constexpr std::size_t max_tcp_address = 512;
 
 template <std::size_t size>
 std::array<std::byte, size> take_array(BlobReader& from) {
@@ -32,7 +32,7 @@ Result<TcpEndpoint> TcpEndpoint::decode(std::span<const std::byte> bytes) {
   }
   TcpEndpoint made;
   made.process = from.id<ProcessId>();
-  made.address = from.text(max_address);
+  made.address = from.text(max_tcp_address);
   if (auto good = from.finish("an endpoint"); !good) return good.error();
   return made;
 }

@@ -10,7 +10,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-const CoverageMark mark_relayed("worker.home_reads_for_requester");
+const CoverageMark mark_home_relayed("worker.home_reads_for_requester");
 
 }  // namespace
 
@@ -232,7 +232,7 @@ void HomeDirectory::on(NodeId node, const ObjectStatusRequest& message) {
       return context_.peers.send(node, std::move(status));
     // The requester reads from none of the locations. This node reads from them instead, or finds
     // out that the bytes are lost.
-    mark_relayed.hit();
+    mark_home_relayed.hit();
     rows_[object].waiters.insert(node);
     return port_.relay(object);
   }

@@ -8,7 +8,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-const CoverageMark mark_relayed("worker.reader_of_a_stream_relayed");
+const CoverageMark mark_stream_relayed("worker.reader_of_a_stream_relayed");
 const CoverageMark mark_died("worker.reader_of_a_stream_died");
 const CoverageMark mark_unreported("worker.reader_of_a_stream_cannot_report");
 
@@ -62,7 +62,7 @@ void StreamReaders::report(ObjectId stream) {
     if (row.home == context_.self) {
       context_.processes.send(row.owner, ReadersMoved{stream, slowest});
     } else if (context_.peers.address(row.home).takes_readers) {
-      mark_relayed.hit();
+      mark_stream_relayed.hit();
       context_.peers.send(row.home, NodeReaderMoved{stream, row.owner, slowest});
     }
   }

@@ -15,9 +15,9 @@
 namespace mobula::internal::worker {
 namespace {
 
-using Text = std::array<char, 4096>;  // larger than the needed lines
+using StatText = std::array<char, 4096>;  // larger than the needed lines
 
-std::string_view read_small(const std::string& path, Text& buffer) {
+std::string_view read_small(const std::string& path, StatText& buffer) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const ssize_t size = file ? ::read(file.get(), buffer.data(), buffer.size()) : -1;
   return size <= 0 ? std::string_view()
@@ -47,7 +47,7 @@ UsageWatch::UsageWatch(HostPaths paths)
 
 // Ticks of user, nice, system, idle, iowait, irq, softirq, steal.
 void UsageWatch::sample_machine(UsageReply& reply) const {
-  Text buffer;
+  StatText buffer;
   std::string_view stat = read_small(paths_.proc + "/stat", buffer);
   if (stat.starts_with("cpu ")) {
     const auto ticks = numbers_of(stat.substr(4), 8);
@@ -65,7 +65,7 @@ void UsageWatch::sample_machine(UsageReply& reply) const {
 
 // False: the process has exited.
 bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
-  Text buffer;
+  StatText buffer;
   const std::string directory = fmt::format("{}/{}", paths_.proc, pid);
   const std::string_view stat = read_small(directory + "/stat", buffer);
   // The name in parentheses may contain any character. The state and numbers from ppid on follow
@@ -96,7 +96,7 @@ bool UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes,
        threads.increment(code)) {
     if (reads_left == 0) return false;
     --reads_left;
-    Text buffer;  // large enough for that count of numbers
+    StatText buffer;  // large enough for that count of numbers
     const auto children =
         numbers_of(read_small(threads->path().string() + "/children", buffer), max_below + 1);
     for (const auto child : children) {
