@@ -5,7 +5,8 @@ The compile commands of build/dev must use clang++, and its precompiled headers 
 source stands for the sources that it includes. A header is checked with the sources that include it. A changed header
 without a source of its name is compiled alone.
 
---all leaves out tests/, half of the compilations. Tests are checked when they change, without the checks of performance.
+--all combines unity sources of a library: a check visits each header once per compilation. They are those that the
+other presets compile (MOBULA_UNITY_SOURCES), so their names do not collide. --all leaves out tests/, half of the compilations. Tests are checked when they change, without the checks of performance.
 
 usage: check_tidy.py [--build DIR] [--jobs N] [--all | --changed | FILE...]
   --changed  sources that differ from the merge base with origin/main, or from HEAD~1 without that branch (default)
@@ -24,6 +25,7 @@ from pathlib import Path
 
 FINDING = re.compile(r'^(?P<path>/[^:\n]+):(?P<line>\d+):\d+: (?:error|warning): (?P<text>.*) \[(?P<check>[^\]]+)\]$', re.M)
 SOURCES = {".cc", ".cpp"}
+MOST_SOURCES = 16  # of one compilation, as in CMakePresets.json
 
 
 def git(root, *arguments):
@@ -48,7 +50,10 @@ class Unit:
 
     def __init__(self, root, build, entry):
         self.file = Path(entry["directory"], entry["file"])
-        self.compiler = shlex.split(entry["command"])[0]
+        self.directory = entry["directory"]
+        self.command = entry["command"]
+        self.compiler = shlex.split(self.command)[0]
+        self.database = None  # the directory of its compile command, if not the build directory
         self.sources = {self.file}
         if "/Unity/" in entry["file"]:
             text = self.file.read_text() if self.file.is_file() else ""
@@ -82,6 +87,44 @@ def units_of(root, build):
     return chosen, alone
 
 
+def number(unit):
+    return int(re.search(r'unity_(\d+)_', unit.file.name)[1])
+
+
+def combined(root, build, units):
+    """Units with the same options for at most MOST_SOURCES sources of one library, and all other units unchanged."""
+    libraries, others = {}, []
+    for unit in units:
+        if re.search(r'/CMakeFiles/mobula_\w+\.dir/Unity/unity_\d+_', str(unit.file)):
+            options = re.sub(r' -o \S+', "", unit.command).replace(str(unit.file), "")
+            libraries.setdefault((unit.file.parent, unit.directory, options), []).append(unit)
+        else:
+            others.append(unit)
+    database = build / "tidy"
+    made, entries, sources = [], [], {}
+    for (parent, directory, options), parts in libraries.items():
+        group = []
+        for unit in sorted(parts, key=number):
+            if not group or len(group[-1].sources) + len(unit.sources) > MOST_SOURCES:
+                group.append(Unit(root, build, {"directory": directory, "file": str(unit.file), "command": unit.command}))
+                group[-1].parts = []
+            group[-1].sources |= unit.sources
+            group[-1].names |= unit.names
+            group[-1].parts.append(unit.file)
+        for index, unit in enumerate(group):
+            file = database / parent.parent.name / f"{index}.cc"
+            entries.append({"directory": directory, "file": str(file), "command": unit.command.replace(str(unit.file), str(file))})
+            sources[file] = "".join(f'#include "{part}"\n' for part in unit.parts)
+            unit.file, unit.database = file, database
+            made.append(unit)
+    for file, text in sources.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    if entries:
+        (database / "compile_commands.json").write_text(json.dumps(entries))
+    return made + others
+
+
 def select(names, units, alone):
     """The units that cover the named files, and the names that no unit covers."""
     chosen, uncovered = [], []
@@ -97,7 +140,7 @@ def select(names, units, alone):
 
 
 def run(root, build, unit):
-    command = ["clang-tidy", "-p", str(build), "--quiet", f"--config-file={root / '.clang-tidy'}", str(unit.file)]
+    command = ["clang-tidy", "-p", str(unit.database or build), "--quiet", f"--config-file={root / '.clang-tidy'}", str(unit.file)]
     if unit.is_test:
         command.insert(1, "--checks=-performance-*")
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -123,7 +166,7 @@ def main():
         raise SystemExit(f"check_tidy: {build} compiles with {foreign[0]}, clang-tidy needs the options of clang++; "
                          "install clang, remove the directory, and run ./dev build")
     if arguments.all:
-        units = [unit for unit in units if not unit.is_test]
+        units = combined(root, build, [unit for unit in units if not unit.is_test])
     else:
         names = arguments.files or changed(root)
         if names is None:

@@ -71,6 +71,20 @@ class CheckTidy(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("base/a.cc:1: clang-diagnostic-error", output)
 
+    def test_library_in_one_compilation(self):
+        names = [chr(letter) for letter in range(ord("a"), ord("a") + 18)]
+        for name in names:
+            self.write(f"base/{name}.cc", f"int {name} = 0;\n")
+        self.write("base/r.cc", FAULT)
+        directory = "base/CMakeFiles/mobula_base.dir/Unity"
+        self.build({f"{directory}/unity_{index}_cxx.cxx": [f"base/{name}.cc" for name in names[8 * index:8 * index + 8]]
+                    for index in range(3)})
+        status, output = self.run_tool("--all")
+        self.assertEqual(status, 1, output)
+        self.assertIn("base/r.cc:5: modernize-use-override: ", output)
+        self.assertIn("check_tidy: 2 compilations", output)  # of 16 sources, and of 2
+        self.assertEqual(self.run_tool("base/a.cc")[0], 0)
+
     def test_changed_files_alone(self):
         self.write("base/a.cc", SOUND)
         self.write("base/b.cc", FAULT)
