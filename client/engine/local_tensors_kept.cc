@@ -103,14 +103,15 @@ RefRecord LocalTensors::freeze(std::span<const detail::IncludedTensor> included,
   return ref;
 }
 
-// The last share of the program's memory is freed later and without the lock.
+// Shares of the program's memory are released later and without the lock. Another thread may
+// release its share at any time: the count of shares decides nothing.
 void LocalTensors::unfreeze(FrozenMemory&& memory) {
   std::vector<std::shared_ptr<detail::TensorStorage>> unused;
   for (Frozen& each : memory) {
     each.hold = {};
-    if (each.storage.use_count() == 1) unused.push_back(std::move(each.storage));
+    unused.push_back(std::move(each.storage));
   }
-  if (!unused.empty()) (void)engine_.loop().post([unused = std::move(unused)] {});
+  (void)engine_.loop().post([unused = std::move(unused)] {});
   (*freed_)();
 }
 

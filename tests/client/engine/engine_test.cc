@@ -11,8 +11,7 @@
 #include <mobula/dynamic.h>
 #include <mobula/mobula.h>
 
-#include "client/engine/fake_agent.h"
-#include "client/engine/process_runtime.h"
+#include "client/engine/fixture.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
@@ -22,51 +21,6 @@ using namespace std::chrono_literals;
 
 int same(int x) { return x; }
 std::string echo(std::string text) { return text; }
-
-class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
- protected:
-  ~Engine() override { detail::install_runtime(nullptr); }
-
-  void start(std::unique_ptr<EngineOwner> owner = std::make_unique<EngineOwner>()) {
-    owner_ = std::move(owner);
-    EngineOptions options;
-    options.core.process = ProcessId::of(1);
-    options.core.job = JobId::of(1);
-    options.core.idle_return = idle_return_;
-    options.ring_idle = ring_idle_;
-    StartJob job;
-    job.job = JobId::of(1);
-    job.driver = ProcessId::of(1);
-    auto sockets = ProcessSockets::open({CurveKeys::generate().value(), {}, {}}).value();
-    engine_ =
-        ProcessEngine::start(std::move(options), *owner_, std::move(sockets), agent_->take_link(),
-                             Attached{NodeId::of(1), ProcessId::of(9), job})
-            .value();
-    RuntimeOptions runtime;
-    runtime.job = JobId::of(1);
-    runtime.root = std::make_shared<TaskContext>();
-    runtime.root->task = TaskId::of(1);
-    runtime.root->of_process = std::make_shared<detail::ContextRecord>();
-    detail::install_runtime(std::make_shared<ProcessRuntime>(engine_, std::move(runtime)));
-  }
-
-  // Objects released by user threads leave the tables of the core, although no message reports it.
-  bool nothing_is_left() {
-    for (const Time until = monotonic_now() + 20s; monotonic_now() < until;
-         std::this_thread::sleep_for(5ms)) {
-      const auto held = engine_->lock();
-      const auto sizes = engine_->core().sizes();
-      if (sizes.objects == 0 && sizes.tasks == 0 && sizes.writes == 0) return true;
-    }
-    return false;
-  }
-
-  Duration idle_return_ = ClientOptions().idle_return;
-  Duration ring_idle_ = EngineOptions().ring_idle;
-  std::unique_ptr<FakeAgent> agent_ = std::make_unique<FakeAgent>();
-  std::unique_ptr<EngineOwner> owner_;
-  std::shared_ptr<ProcessEngine> engine_;
-};
 
 // The operations of one thread of a program.
 void use(int thread, const mobula::ObjectRef<int>& shared, std::atomic<int>& wrong) {
