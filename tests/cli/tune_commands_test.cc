@@ -210,6 +210,65 @@ std::vector<tune::StoreChange> sample_decisions() {
   return changes;
 }
 
+// The reasons in words, as the core notes them.
+TEST_F(TuneCommands, ExplainsEnds) {
+  using Rule = tune::DecisionNote::Rule;
+  using Outcome = tune::DecisionNote::Outcome;
+  const auto note = [](tune::TrialNumber trial, Rule rule, Outcome outcome,
+                       std::optional<double> time, const std::string& words) {
+    tune::DecisionNote made{.trial = trial, .rule = rule, .outcome = outcome, .milestone = time};
+    made.set_words(words);
+    return made;
+  };
+  std::vector<tune::StoreChange> changes;
+  for (const tune::DecisionNote& each :
+       {note(41, Rule::stopper, Outcome::stopped, 3, "loss 0.5 reaches its limit 0.4"),
+        note(42, Rule::experiment, Outcome::stopped, {}, "the time budget ended the experiment"),
+        note(43, Rule::duplicate, Outcome::stopped, {}, "trial 2 has an equal configuration"),
+        note(44, Rule::resources, Outcome::paused, 2, "the trial continues in a group of {CPU 2}"),
+        note(45, Rule::request, Outcome::stopped, 2, "the user stopped the trial")}) {
+    changes.emplace_back(tune::StoredTrial{.trial = each.trial,
+                                           .state = each.outcome == Outcome::paused
+                                                        ? tune::TrialState::paused
+                                                        : tune::TrialState::terminated});
+    changes.emplace_back(tune::StoredDecision{.event = 1000, .step = 3, .note = each});
+  }
+  // A trial that waited at a rung until the end.
+  changes.emplace_back(tune::StoredDecision{.event = 900,
+                                            .step = 1,
+                                            .note = {.trial = 42,
+                                                     .outcome = Outcome::paused,
+                                                     .milestone = 1,
+                                                     .value = 0.5,
+                                                     .cutoff = 0.25,
+                                                     .compared = 6}});
+  changes.emplace_back(
+      tune::StoredTrial{.trial = 46, .state = tune::TrialState::running, .node = "gpu-node-1"});
+  changes.emplace_back(tune::StoredTrial{.trial = 47});
+  changes.emplace_back(
+      tune::SetExperimentState{"running", "max_concurrent_trials is 2, and 2 trials have groups"});
+  const auto reason = [&](const std::string& trial) {
+    return mobula({"tune", "explain", "sample", trial, "-o", "json"}).json()["reason"];
+  };
+  {
+    auto store = tune::ExperimentStore::resume(sample_.location, {}).value();
+    store->write({1000, std::move(changes)});
+    ASSERT_TRUE(store->flush().ok());
+    EXPECT_EQ(reason("41"), "stopped at time 3: loss 0.5 reaches its limit 0.4");
+    EXPECT_EQ(reason("42"),
+              "stopped: the time budget ended the experiment; before: paused at rung 1: loss 0.5, "
+              "and the cutoff is 0.25 of 6 values; a trial that reaches the cutoff continues");
+    EXPECT_EQ(reason("43"), "trial 2 has an equal configuration");
+    EXPECT_EQ(reason("44"), "paused at time 2: the trial continues in a group of {CPU 2}");
+    EXPECT_EQ(reason("45"), "stopped at time 2: the user stopped the trial");
+    EXPECT_EQ(reason("46"), "runs on node gpu-node-1");
+    EXPECT_EQ(reason("47"), "waits: max_concurrent_trials is 2, and 2 trials have groups");
+  }
+  EXPECT_EQ(reason("46"),
+            "waits: no process runs the experiment; resume it; before: runs on node gpu-node-1");
+  EXPECT_EQ(reason("47"), "waits: no process runs the experiment; resume it");
+}
+
 TEST_F(TuneCommands, ExplainsDecisions) {
   {
     auto store = tune::ExperimentStore::resume(sample_.location, {}).value();

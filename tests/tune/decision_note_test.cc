@@ -5,6 +5,7 @@
 #include "tune/core/schedulers/hyperband.h"
 #include "tune/core/schedulers/median_stopping.h"
 #include "tune/core/schedulers/population_training.h"
+#include "tune/core/schedulers/resource_changing.h"
 #include "tune/core/schedulers/successive_halving.h"
 
 namespace mobula::internal::tune {
@@ -135,6 +136,31 @@ TEST_F(DecisionNotes, ExploitNamesDonorAndQuantile) {
   EXPECT_EQ(exploited[0].value, 8);
   EXPECT_EQ(exploited[0].cutoff, 8);
   EXPECT_EQ(exploited[0].compared, 4);
+}
+
+TEST_F(DecisionNotes, ResourcesNameNewGroup) {
+  scheduler_ = make_resource_changing(
+      make_fifo_scheduler(), [](const Report&, const TrialTable&, const ResourceBundles&) {
+        return Result<std::optional<ResourceBundles>>(
+            std::optional(ResourceBundles{{{"CPU", 20'000}, {"GPU", 5'000}}, {{"CPU", 10'000}}}));
+      });
+  const auto paused = report(start(), 3, 7);
+  ASSERT_EQ(paused.size(), 1U);
+  EXPECT_EQ(paused[0].rule, DecisionNote::Rule::resources);
+  EXPECT_EQ(paused[0].outcome, Outcome::paused);
+  EXPECT_EQ(paused[0].milestone, 3);
+  EXPECT_EQ(paused[0].words(), "the trial continues in a group of {CPU 2, GPU 0.5}, {CPU 1}");
+}
+
+TEST_F(DecisionNotes, PolicyNamesIteration) {
+  scheduler_ = make_policy_replay({{"0", "1", 4, 4, {{"lr", 1}}, {{"lr", 2}}}});
+  const TrialNumber trial = start({{"lr", 9}});
+  EXPECT_TRUE(report(trial, 3, 7).empty());
+  const auto replaced = report(trial, 4, 7);
+  ASSERT_EQ(replaced.size(), 1U);
+  EXPECT_EQ(replaced[0].rule, DecisionNote::Rule::policy);
+  EXPECT_EQ(replaced[0].outcome, Outcome::exploited);
+  EXPECT_EQ(replaced[0].milestone, 4);
 }
 
 TEST_F(DecisionNotes, DroppedUnlessKept) {

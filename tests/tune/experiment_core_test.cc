@@ -140,6 +140,45 @@ TEST(ExperimentCalls, UserStops_ReasonIsKept) {
   EXPECT_EQ(run->core->stop_reason(), "the user stopped the experiment");
 }
 
+// "trial: outcome at time: reason" of the decisions that no rule with numbers made.
+std::vector<std::string> reasons(const Played& run) {
+  std::vector<std::string> found;
+  for (const ExperimentCommand& command : run.commands)
+    if (const auto* decided = std::get_if<TrialDecided>(&command))
+      found.push_back(fmt::format("{}: {} at {}: {}", decided->note.trial,
+                                  static_cast<int>(decided->note.outcome),
+                                  decided->note.milestone.value_or(-1), decided->note.words()));
+  return found;
+}
+
+TEST(ExperimentCalls, StopperStops_TrialHasReason) {
+  const auto run = played({});
+  run->start(1);
+  run->report(0, 1, 1, 5);
+  EXPECT_THAT(reasons(*run), testing::IsEmpty());
+  run->report(0, 1, 2, 100);
+  EXPECT_THAT(reasons(*run), ElementsAre("0: 3 at 2: the limit is reached"));
+}
+
+TEST(ExperimentCalls, UserStopsTrial_TrialHasReason) {
+  const auto run = played({{"0.2", Decision::pause}}, 0, 2);
+  run->start(2);
+  run->report(0, 1, 1, 5);
+  run->feed(StopRequested{0});
+  EXPECT_THAT(reasons(*run), ElementsAre("0: 3 at 1: the user stopped the trial"));
+  run->feed(StopRequested{0});
+  EXPECT_THAT(reasons(*run), testing::IsEmpty());
+}
+
+TEST(ExperimentCalls, UserStopsAll_TrialsHaveReason) {
+  const auto run = played({}, 0, 2);
+  run->start(2);
+  run->report(1, 1, 1, 5);
+  run->feed(StopRequested{});
+  EXPECT_THAT(reasons(*run), ElementsAre("0: 3 at -1: the user stopped the experiment",
+                                         "1: 3 at 1: the user stopped the experiment"));
+}
+
 TEST(DecisionReplay, NamesEventThatDiffers) {
   const WorldOptions options{.scheduler = "asha"};
   ExperimentWorld world(options, 3);

@@ -88,6 +88,7 @@ class RecordingStopper final : public TrialStopper {
     log_->push_back(fmt::format("stopper {}", trial));
     return metrics.get("loss").number() >= limit_;
   }
+  std::string reason() const override { return "the limit is reached"; }
   std::string save() const override { return {}; }
   Result<void> load(std::string_view /*state*/) override { return {}; }
 

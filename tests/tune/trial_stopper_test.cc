@@ -48,6 +48,20 @@ TEST(CombinedStopper, LaterCountersDoNotAdvance) {
   EXPECT_TRUE(stopper->stops(0, {}).value());
 }
 
+TEST(Stoppers, NameReasonOfLastStop) {
+  std::vector<TrialStopperPtr> parts;
+  parts.push_back(make_limit_stopper({{"loss", 2}, {"step", 10}}));
+  parts.push_back(make_iteration_stopper(2).value());
+  auto stopper = make_combined_stopper(std::move(parts));
+  EXPECT_TRUE(stopper->stops(0, {{"loss", 1}, {"step", 11}}).value());
+  EXPECT_EQ(stopper->reason(), "step 11 reaches its limit 10 of RunOptions::stop");
+  EXPECT_TRUE(stopper->stops(0, {{"loss", 2.5}, {"step", 11}}).value());
+  EXPECT_EQ(stopper->reason(), "loss 2.5 reaches its limit 2 of RunOptions::stop");
+  EXPECT_FALSE(stopper->stops(1, {{"loss", 1}, {"step", 1}}).value());
+  EXPECT_TRUE(stopper->stops(1, {{"loss", 1}, {"step", 2}}).value());
+  EXPECT_EQ(stopper->reason(), "MaximumIterationStopper allows 2 reports");
+}
+
 TEST(Stoppers, RejectOptionsAndNameThem) {
   EXPECT_FALSE(make_iteration_stopper(0).ok());
   EXPECT_THAT(make_experiment_plateau_stopper({.metric = "m", .top = 1}).error().text,

@@ -96,6 +96,12 @@ struct DecisionNote {
     halving,     // HyperBand
     median,      // median stopping
     population,  // population based training
+    policy,      // replay of a policy
+    resources,   // a scheduler that changes the groups of trials
+    stopper,     // RunOptions::stop, or the metric "done" of a class
+    request,     // a request about this trial
+    experiment,  // the end of the whole experiment
+    duplicate,   // a configuration that an earlier trial had
   };
   enum class Outcome : unsigned char { continued, paused, promoted, stopped, exploited };
 
@@ -109,7 +115,16 @@ struct DecisionNote {
   std::int64_t compared = 0;               // values behind the cutoff
   std::optional<TrialNumber> donor = {};   // donor of an exploit
   std::optional<double> donor_value = {};  // its value
-  Config before = {}, after = {};          // the parameters that an exploit replaced
+  // The parameters that an exploit replaced.
+  Config before = {}, after = {};
+
+  // The reason in words, from `resources` on; those rules compare no numbers. A text under the
+  // name "reason" of `after`.
+  std::string words() const {
+    const Value* text = after.find("reason");
+    return text != nullptr && text->is_text() ? text->text() : std::string();
+  }
+  void set_words(std::string text) { after.set("reason", Value(std::move(text))); }
 };
 
 class TrialTable {

@@ -110,16 +110,24 @@ void ExperimentRunner::report_progress(bool last) {
 // The reasons why trials wait, as the cluster reports them.
 std::string ExperimentRunner::waiting_reason() {
   if (const std::string problem = parts_.log->problem(); !problem.empty()) return problem;
+  if (core_.ended()) return reason_;
+  if (!core_.waits_for_group()) {
+    const std::int64_t limit = core_.full_limit();
+    reason_ = limit == 0 ? std::string()
+                         : fmt::format("max_concurrent_trials is {}, and {} trials have groups",
+                                       limit, core_.running());
+    return reason_;
+  }
   // The head answers a query, so it is asked only if a group waits, and at most every 5 s.
   const auto now = Clock::now();
-  if (core_.ended() || now - reason_at_ < std::chrono::seconds(5)) return reason_;
+  if (now - reason_at_ < std::chrono::seconds(5)) return reason_;
   reason_at_ = now;
   reason_.clear();
-  if (!core_.waits_for_group()) return reason_;
   std::map<std::string, std::string> waiting;  // the first group, by reason
   const std::string prefix = fmt::format("tune/{}/", parts_.location.name);
   for (const PlacementGroupInfo& group : placement_group_table()) {
-    if (!group.name.starts_with(prefix) || group.state != "PENDING") continue;
+    if (!group.name.starts_with(prefix) || group.state != "PENDING" || group.reason.empty())
+      continue;
     if (waiting.size() == most_reasons) break;
     const auto trial = core_.trial_of_group(std::atoll(group.name.c_str() + prefix.size()));
     waiting.try_emplace(group.reason,

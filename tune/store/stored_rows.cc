@@ -9,7 +9,9 @@ namespace {
 constexpr std::array<std::string_view, 6> names{"pending", "running",    "pausing",
                                                 "paused",  "terminated", "failed"};
 
-constexpr std::array<std::string_view, 4> rules{"rung", "halving", "median", "population"};
+constexpr std::array<std::string_view, 10> rules{"rung",       "halving",   "median",  "population",
+                                                 "policy",     "resources", "stopper", "request",
+                                                 "experiment", "duplicate"};
 constexpr std::array<std::string_view, 5> outcomes{"continued", "paused", "promoted", "stopped",
                                                    "exploited"};
 

@@ -87,16 +87,21 @@ std::string reason_of(const DecisionNote& note, const std::string& metric) {
             own, cutoff, note.compared, note.donor.value_or(-1), metric,
             number_text(note.donor_value), replaced_parameters(note));
       return own + "; other trials have to reach this time first";
+    case Rule::policy:
+      return fmt::format("{}; the policy replaces {}", own, replaced_parameters(note));
+    default: return note.words();
   }
-  return own;
 }
 
 }  // namespace
 
 std::string decision_text(const tune::StoredDecision& decision, const std::string& metric) {
   const DecisionNote& note = decision.note;
-  return fmt::format("{} at {}: {}", tune::outcome_name(note.outcome), milestone_text(note),
-                     reason_of(note, metric));
+  if (note.rule == Rule::duplicate) return note.words();
+  const std::string_view outcome = tune::outcome_name(note.outcome);
+  // A trial without a report.
+  if (!note.milestone) return fmt::format("{}: {}", outcome, reason_of(note, metric));
+  return fmt::format("{} at {}: {}", outcome, milestone_text(note), reason_of(note, metric));
 }
 
 Json decision_items(const std::vector<tune::StoredDecision>& decisions, const std::string& metric) {
@@ -115,8 +120,8 @@ Json decision_items(const std::vector<tune::StoredDecision>& decisions, const st
     if (note.donor) {
       item["donor"] = *note.donor;
       item["donor_value"] = number_json(note.donor_value);
-      item["replaced"] = replaced_parameters(note);
     }
+    if (note.outcome == Outcome::exploited) item["replaced"] = replaced_parameters(note);
     item["reason"] = decision_text(each, metric);
     items.push_back(std::move(item));
   }

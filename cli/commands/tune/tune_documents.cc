@@ -189,40 +189,62 @@ Result<std::optional<Standing>> standing_of(ExperimentReader& reader, const Stor
   return std::optional(std::move(standing));
 }
 
-// `decision`: the last one about the trial, or nullptr.
+// Reason for the wait of a trial that has no process.
+std::string pending_reason(const StoredTrial& trial, const std::string& waiting) {
+  if (waiting.starts_with("max_concurrent_trials")) return "waits: " + waiting;
+  if (!waiting.empty()) return "waits for a placement group: " + waiting;
+  return trial.error.empty() ? "waits for a placement group with its resources"
+                             : "waits: " + trial.error;
+}
+
+// Reason for the end of a trial without an error.
+std::string end_reason(const std::vector<tune::StoredAttempt>& attempts,
+                       const std::vector<tune::StoredDecision>& decisions,
+                       const std::string& metric) {
+  using Outcome = tune::DecisionNote::Outcome;
+  const tune::StoredDecision* decision = decisions.empty() ? nullptr : &decisions.back();
+  const std::string decided = decision == nullptr ? "" : decision_text(*decision, metric);
+  if (decision != nullptr && decision->note.outcome == Outcome::stopped) {
+    // A trial that waited until the experiment ended: it was not good enough to continue.
+    const bool waited = decisions.size() > 1 &&
+                        decision->note.rule == tune::DecisionNote::Rule::experiment &&
+                        decisions.rbegin()[1].note.outcome == Outcome::paused;
+    return waited ? decided + "; before: " + decision_text(decisions.rbegin()[1], metric) : decided;
+  }
+  if (attempts.empty()) return "ended before its first attempt";
+  const tune::StoredAttempt& last = attempts.back();
+  if (last.kind != "stopped") return last.kind + (last.text.empty() ? "" : ": " + last.text);
+  if (decision != nullptr && decision->note.outcome == Outcome::paused)
+    return "stopped while it was paused; " + decided;
+  return "stopped: " + (last.text.empty() ? "by the scheduler" : last.text);
+}
+
 std::string reason_of(const StoredTrial& trial, const std::vector<tune::StoredAttempt>& attempts,
-                      const tune::StoredDecision* decision,
+                      const std::vector<tune::StoredDecision>& decisions,
                       const tune::StoredExperiment& experiment, const std::string& controller) {
-  const std::string& waiting = experiment.end_reason;
+  if (trial.state == TrialState::terminated)
+    return end_reason(attempts, decisions, experiment.metric);
   const std::string decided =
-      decision == nullptr ? "" : decision_text(*decision, experiment.metric);
-  const tune::StoredAttempt* last = attempts.empty() ? nullptr : &attempts.back();
-  const std::string text = last == nullptr ? "" : last->text;
+      decisions.empty() ? "" : decision_text(decisions.back(), experiment.metric);
+  if (trial.state == TrialState::failed)
+    return fmt::format("failed after {} attempts: {}: {}", trial.attempts, trial.error_kind,
+                       trial.error);
+  std::string reason;
   switch (trial.state) {
-    case TrialState::pending:
-      if (controller.empty()) return "waits: no process runs the experiment; resume it";
-      if (!waiting.empty()) return "waits for a placement group: " + waiting;
-      return trial.error.empty() ? "waits for a placement group with its resources"
-                                 : "waits: " + trial.error;
-    case TrialState::running: return "runs on node " + (trial.node.empty() ? "?" : trial.node);
-    case TrialState::pausing: return "saves a checkpoint because the scheduler paused it";
+    case TrialState::running:
+      reason = "runs on node " + (trial.node.empty() ? "?" : trial.node);
+      break;
+    case TrialState::pausing: reason = "saves a checkpoint because the scheduler paused it"; break;
     case TrialState::paused:
-      if (!decided.empty()) return decided;
-      return text.empty() ? "waits because the scheduler paused it" : "paused: " + text;
-    case TrialState::failed:
-      return fmt::format("failed after {} attempts: {}: {}", trial.attempts, trial.error_kind,
-                         trial.error);
-    case TrialState::terminated: break;
+      reason = decided.empty() ? "waits because the scheduler paused it" : decided;
+      break;
+    default: reason = pending_reason(trial, experiment.end_reason);
   }
-  if (last == nullptr) return "ended before its first attempt";
-  if (last->kind == "stopped") {
-    using Outcome = tune::DecisionNote::Outcome;
-    if (decision != nullptr && decision->note.outcome == Outcome::stopped) return decided;
-    if (decision != nullptr && decision->note.outcome == Outcome::paused)
-      return "stopped while it was paused; " + decided;
-    return "stopped: " + (text.empty() ? "by the scheduler" : text);
-  }
-  return last->kind + (text.empty() ? "" : ": " + text);
+  // The state of the file is that of an earlier process.
+  if (!controller.empty()) return reason;
+  const std::string interrupted = "waits: no process runs the experiment; resume it";
+  if (trial.state == TrialState::pending) return interrupted;
+  return experiment.state == "running" ? interrupted + "; before: " + reason : reason;
 }
 
 }  // namespace
@@ -325,7 +347,7 @@ Result<Json> explanation_document(const ExperimentLocation& location, TrialNumbe
   Json explanation = document("TrialExplanation");
   explanation["trial"] = number;
   explanation["state"] = tune::state_name(trial->state);
-  explanation["reason"] = reason_of(*trial, *attempts, decision, *experiment, controller);
+  explanation["reason"] = reason_of(*trial, *attempts, *decisions, *experiment, controller);
   explanation["bracket"] =
       decision == nullptr ? trial->bracket : decision->note.bracket.value_or(trial->bracket);
   explanation["decisions"] = decision_items(*decisions, experiment->metric);

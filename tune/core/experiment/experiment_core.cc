@@ -212,9 +212,13 @@ void ExperimentCore::on(const StopRequested& event) {
   if (event.trial >= static_cast<TrialNumber>(trials_.size())) return;
   switch (trials_.state(event.trial)) {
     case TrialState::pausing:
-    case TrialState::running: return complete(event.trial);
+    case TrialState::running:
+      note(event.trial, DecisionNote::Rule::request, "the user stopped the trial");
+      return complete(event.trial);
     case TrialState::pending:
-    case TrialState::paused: return remove(event.trial);
+    case TrialState::paused:
+      note(event.trial, DecisionNote::Rule::request, "the user stopped the trial");
+      return remove(event.trial);
     default: return;
   }
 }
@@ -305,7 +309,11 @@ TrialEnd ExperimentCore::end_of(TrialNumber trial) const {
 void ExperimentCore::decide(TrialNumber trial) {
   const Result<bool> stops = parts_.stopper->stops(trial, own(trial).last);
   if (!stops) return fail(trial, "report", stops.error().text, false);
-  if (*stops || is_done(trial)) return complete(trial);
+  if (*stops || is_done(trial)) {
+    note(trial, DecisionNote::Rule::stopper,
+         *stops ? parts_.stopper->reason() : "the class reported the metric done");
+    return complete(trial);
+  }
   const Report report = report_of(trial);
   const Result<Decision> decision = parts_.scheduler->reported(report, scheduler_step());
   if (!decision) {
@@ -363,7 +371,18 @@ void ExperimentCore::finish_save(TrialNumber trial, CheckpointNumber checkpoint)
   if (const auto& decision = *decided) apply(decision->trial, decision->decision);
 }
 
-void ExperimentCore::pass_on_notes() {
+void ExperimentCore::note(TrialNumber trial, DecisionNote::Rule rule, std::string words) {
+  const Report last = report_of(trial);
+  DecisionNote note{.trial = trial,
+                    .rule = rule,
+                    .outcome = DecisionNote::Outcome::stopped,
+                    .milestone = last.time,
+                    .value = last.value};
+  note.set_words(std::move(words));
+  trials_.note(std::move(note));
+}
+
+void ExperimentCore::carry_out_commands() {
   for (DecisionNote& note : trials_.take_notes()) {
     const TrialNumber trial = note.trial;
     if (note.outcome == DecisionNote::Outcome::exploited) {
@@ -378,10 +397,6 @@ void ExperimentCore::pass_on_notes() {
     out_->push_back(
         TrialDecided{own(trial).attempt, trials_.row(trial).iteration, std::move(note)});
   }
-}
-
-void ExperimentCore::carry_out_commands() {
-  pass_on_notes();
   for (const TrialCommand& command : trials_.take_commands())
     std::visit([this](const auto& each) { carry_out(TrialCommand(each)); }, command);
 }

@@ -93,6 +93,12 @@ class ExperimentCore {
   std::optional<TrialNumber> trial_of_group(GroupNumber group) const;
   // True if a group is not placed yet.
   bool waits_for_group() const { return groups_.count(TrialGroup::Stage::requested) > 0; }
+  // The limit of live trials, if further trials wait for it; otherwise 0.
+  std::int64_t full_limit() const {
+    const bool full = settings_.max_concurrent > 0 && running() >= settings_.max_concurrent;
+    const bool more = !search_finished() || trials_.has(TrialState::pending);
+    return full && more ? settings_.max_concurrent : 0;
+  }
   // Groups in use.
   std::int64_t running() const { return static_cast<std::int64_t>(groups_.in_use()); }
   bool ended() const { return ended_; }
@@ -127,7 +133,8 @@ class ExperimentCore {
   void apply(TrialNumber trial, Decision decision);
   void pause(TrialNumber trial);
   void finish_save(TrialNumber trial, CheckpointNumber checkpoint);
-  void pass_on_notes();
+  // Records a decision that no scheduler made.
+  void note(TrialNumber trial, DecisionNote::Rule rule, std::string words);
   void carry_out_commands();
   void carry_out(const TrialCommand& command);
   CheckpointNumber add_checkpoint(TrialNumber trial, const std::string& directory);

@@ -112,10 +112,15 @@ void ExperimentCore::detach(TrialNumber trial) {
 void ExperimentCore::stop_all(const char* reason) {
   stopping_ = true;
   if (stop_reason_.empty()) stop_reason_ = reason;
-  for (const TrialState state : {TrialState::running, TrialState::pausing})
-    for (const TrialNumber trial : trials_.all(state)) complete(trial);
-  for (const TrialState state : {TrialState::pending, TrialState::paused})
-    for (const TrialNumber trial : trials_.all(state)) remove(trial);
+  for (const TrialState state :
+       {TrialState::running, TrialState::pausing, TrialState::pending, TrialState::paused})
+    for (const TrialNumber trial : trials_.all(state)) {
+      // The end of an earlier trial stopped this one.
+      if (is_finished(trials_.state(trial))) continue;
+      note(trial, DecisionNote::Rule::experiment, stop_reason_);
+      const bool runs = state == TrialState::running || state == TrialState::pausing;
+      runs ? complete(trial) : remove(trial);
+    }
 }
 
 void ExperimentCore::on(const FailedTrialsRepeated& event) {
@@ -244,6 +249,9 @@ void ExperimentCore::create_reused(Config config, TrialNumber earlier) {
   const TrialNumber trial = trials_.add(config);
   records_.add({.config = std::move(config), .donor = earlier});
   set_last(trial, record(earlier).last);
+  note(trial, DecisionNote::Rule::duplicate,
+       fmt::format("trial {} has an equal configuration and gave this trial its result", earlier));
+  carry_out_commands();
   trials_.set_state(trial, TrialState::terminated);
   records_.ended(trial);
   parts_.searcher->tell(trial, end_of(trial));

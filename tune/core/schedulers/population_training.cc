@@ -357,6 +357,11 @@ class PolicyReplay final : public TrialScheduler {
     if (!report.time || next_ == changes_.size() || *report.time < changes_[next_].first)
       return Decision::proceed;
     const Config& config = changes_[next_++].second;
+    step.trials.note({.trial = report.trial,
+                      .rule = DecisionNote::Rule::policy,
+                      .outcome = DecisionNote::Outcome::exploited,
+                      .milestone = report.time,
+                      .value = report.value});
     step.trials.row(report.trial).config = config;
     step.trials.set_state(report.trial, TrialState::paused);
     step.trials.command(ReconfigureTrial{report.trial, config});

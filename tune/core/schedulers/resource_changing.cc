@@ -11,6 +11,19 @@
 namespace mobula::internal::tune {
 namespace {
 
+// "{CPU 2, GPU 0.5}, {CPU 1}".
+std::string text_of(const ResourceBundles& bundles) {
+  std::string text;
+  for (const ResourceBundle& bundle : bundles) {
+    std::string amounts;
+    for (const auto& [name, amount] : bundle)
+      amounts += fmt::format("{}{} {:g}", amounts.empty() ? "" : ", ", name,
+                             static_cast<double>(amount) / 10000);
+    text += fmt::format("{}{{{}}}", text.empty() ? "" : ", ", amounts);
+  }
+  return text;
+}
+
 class ResourceChangingScheduler final : public TrialScheduler {
  public:
   ResourceChangingScheduler(TrialSchedulerPtr base, AllocationFunction allocation)
@@ -37,6 +50,13 @@ class ResourceChangingScheduler final : public TrialScheduler {
     if (!*resources || (*resources)->empty() ||
         **resources == step.trials.row(report.trial).resources)
       return decision;
+    DecisionNote note{.trial = report.trial,
+                      .rule = DecisionNote::Rule::resources,
+                      .outcome = DecisionNote::Outcome::paused,
+                      .milestone = report.time,
+                      .value = report.value};
+    note.set_words("the trial continues in a group of " + text_of(**resources));
+    step.trials.note(std::move(note));
     changes_[report.trial] = std::move(**resources);
     return Decision::pause;
   }

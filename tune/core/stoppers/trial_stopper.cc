@@ -37,13 +37,18 @@ class LimitStopper final : public StatelessStopper {
                        fmt::format("report of trial {}: no metric '{}', which RunOptions::stop "
                                    "limits; report it in every step",
                                    trial, name));
-      if (!value->is_text() && value->number() >= limit) return true;
+      if (value->is_text() || value->number() < limit || std::isnan(value->number())) continue;
+      reason_ = fmt::format("{} {:.6g} reaches its limit {:.6g} of RunOptions::stop", name,
+                            value->number(), limit);
+      return true;
     }
     return false;
   }
+  std::string reason() const override { return reason_; }
 
  private:
   std::vector<std::pair<std::string, double>> limits_;
+  std::string reason_;
 };
 
 class IterationStopper final : public TrialStopper {
@@ -51,6 +56,9 @@ class IterationStopper final : public TrialStopper {
   explicit IterationStopper(std::int64_t most) : most_(most) {}
   Result<bool> stops(TrialNumber trial, const Config& /*metrics*/) override {
     return ++calls_[trial] >= most_;
+  }
+  std::string reason() const override {
+    return fmt::format("MaximumIterationStopper allows {} reports", most_);
   }
   std::string save() const override { return save_state(*this); }
   Result<void> load(std::string_view state) override {
@@ -117,6 +125,10 @@ class TrialPlateauStopper final : public TrialStopper {
     const std::vector<double> values(own.values.begin(), own.values.end());
     return population_deviation(values) < settings_.deviation;
   }
+  std::string reason() const override {
+    return fmt::format("TrialPlateauStopper: the last {} values of {} deviate by less than {:.6g}",
+                       settings_.num_results, settings_.metric, settings_.deviation);
+  }
 
   std::string save() const override { return save_state(*this); }
   Result<void> load(std::string_view state) override {
@@ -161,6 +173,11 @@ class ExperimentPlateauStopper final : public TrialStopper {
   bool stops_all(double /*now_s*/) override {
     return plateau() && iterations_ >= settings_.patience;
   }
+  std::string reason() const override {
+    return fmt::format(
+        "ExperimentPlateauStopper: the best {} values of {} deviate by at most {:.6g}",
+        settings_.top, settings_.metric, settings_.deviation);
+  }
 
   std::string save() const override { return save_state(*this); }
   Result<void> load(std::string_view state) override {
@@ -199,6 +216,7 @@ class FunctionStopper final : public StatelessStopper {
   Result<bool> stops(TrialNumber trial, const Config& metrics) override {
     return stops_(trial, metrics);
   }
+  std::string reason() const override { return "FunctionStopper returned true"; }
 
  private:
   std::function<bool(TrialNumber, const Config&)> stops_;
@@ -212,10 +230,12 @@ class CombinedStopper final : public TrialStopper {
   Result<bool> stops(TrialNumber trial, const Config& metrics) override {
     for (const TrialStopperPtr& stopper : stoppers_) {
       Result<bool> stopped = stopper->stops(trial, metrics);
+      if (stopped && *stopped) reason_ = stopper->reason();
       if (!stopped || *stopped) return stopped;
     }
     return false;
   }
+  std::string reason() const override { return reason_; }
   bool stops_all(double now_s) override {
     return std::any_of(stoppers_.begin(), stoppers_.end(),
                        [&](const TrialStopperPtr& stopper) { return stopper->stops_all(now_s); });
@@ -244,6 +264,7 @@ class CombinedStopper final : public TrialStopper {
 
  private:
   std::vector<TrialStopperPtr> stoppers_;
+  std::string reason_;
 };
 
 Failure stopper_option(const char* name, double value, const char* advice) {

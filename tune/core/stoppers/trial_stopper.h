@@ -22,6 +22,8 @@ class TrialStopper {
   virtual ~TrialStopper() = default;
   // A report of a trial: true stops the trial. Metrics by name.
   virtual Result<bool> stops(TrialNumber trial, const Config& metrics) = 0;
+  // The reason for the last true of `stops`: "loss 0.5 reaches its limit 0.4 of RunOptions::stop".
+  virtual std::string reason() const { return "a stopper of RunOptions::stop returned true"; }
   // True stops the experiment. The driver calls it after each report and on a timer.
   virtual bool stops_all(double /*now_s*/) { return false; }
   // The process continues after a stop: that time does not count.
