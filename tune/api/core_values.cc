@@ -1,5 +1,6 @@
 #include "tune/api/core_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -10,6 +11,7 @@ namespace mobula::internal::tune {
 namespace {
 
 constexpr double units_per_whole = 10000;
+constexpr double most_amount = 1e14;  // limit of the head
 
 std::string canonical_name(const std::string& name) {
   std::string lower;
@@ -87,12 +89,20 @@ GroupShape shape_of_group(const api::PlacementGroupFactory& group) {
     for (const auto& [name, amount] : resources) {
       const std::string canonical = canonical_name(name);
       const double value = amount.value();
-      if (!(value >= 0) || !std::isfinite(value))
+      if (!(value >= 0 && value <= most_amount))
         refuse_tune("resources_per_trial",
-                    "the amount of " + name + " is " + std::to_string(value) + "; pass at least 0");
+                    "the amount of " + name + " is " + std::to_string(value) + "; pass 0 to 1e14");
       if (value == 0) continue;
-      const double units = counts_bytes(canonical) ? value : value * units_per_whole;
-      bundle.emplace_back(canonical, std::llround(units));
+      const long long units =
+          std::llround(counts_bytes(canonical) ? value : value * units_per_whole);
+      if (units == 0)
+        refuse_tune("resources_per_trial",
+                    "the amount of " + name + " is too small; pass a multiple of 0.0001");
+      const auto has_name = [&](const auto& entry) { return entry.first == canonical; };
+      if (std::any_of(bundle.begin(), bundle.end(), has_name))
+        refuse_tune("resources_per_trial",
+                    canonical + " is in one bundle twice, in upper and lower case; remove one");
+      bundle.emplace_back(canonical, units);
     }
     empty = empty && bundle.empty();
     shape.bundles.push_back(std::move(bundle));

@@ -86,6 +86,8 @@ const TrialResult& ResultGrid::best() const {
                                                                 objectives_.size()));
   if (best_) return *best_;
   const std::string metric = objectives_.empty() ? "" : objectives_.front().metric;
+  if (metric.empty())
+    internal::tune::refuse_tune("ResultGrid::best", "RunOptions::metric is empty; pass the metric");
   std::shared_ptr<TrialResult> best;
   if (!metric.empty())
     source_->each([&](TrialResult&& result) {

@@ -84,6 +84,9 @@ void check_options(const api::RunOptions& options) {
   if (options.checkpoint.num_to_keep && *options.checkpoint.num_to_keep < 1)
     refuse_tune("CheckpointConfig::num_to_keep",
                 fmt::format("{}; pass at least 1", *options.checkpoint.num_to_keep));
+  for (std::size_t i = 0; i < options.callbacks.size(); ++i)
+    if (options.callbacks[i] == nullptr)
+      refuse_tune("RunOptions::callbacks", fmt::format("callback {} is null; remove it", i));
   if (options.time_budget && !(options.time_budget->count() > 0))
     refuse_tune("RunOptions::time_budget",
                 fmt::format("{} s; pass more than 0", options.time_budget->count()));

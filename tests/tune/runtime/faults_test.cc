@@ -155,6 +155,23 @@ TEST(TuneFaults, RefusesBadOptions) {
                 o.resources_per_trial = {{"cpu", 0}};
               }).starts_with("resources_per_trial"));
   EXPECT_TRUE(
+      with([](auto& o) {
+        o.resources_per_trial = {{"cpu", 1e18}};
+      })
+          .starts_with(
+              "resources_per_trial | resources_per_trial: the amount of cpu is 1000000000000"));
+  EXPECT_TRUE(
+      with([](auto& o) {
+        o.resources_per_trial = {{"cpu", 1e-5}};
+      }).starts_with("resources_per_trial | resources_per_trial: the amount of cpu is too"));
+  EXPECT_TRUE(
+      with([](auto& o) {
+        o.resources_per_trial = {{"cpu", 1}, {"CPU", 2}};
+      }).starts_with("resources_per_trial | resources_per_trial: CPU is in one bundle twice"));
+  EXPECT_TRUE(with([](auto& o) {
+                o.callbacks = {nullptr};
+              }).starts_with("RunOptions::callbacks | RunOptions::callbacks: callback 0 is null"));
+  EXPECT_TRUE(
       with([](auto& o) { o.resume = tune::Resume::required; }).starts_with("RunOptions::resume"));
   EXPECT_TRUE(with([](auto& o) {
                 o.metric = "";
