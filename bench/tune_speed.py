@@ -239,6 +239,7 @@ class Sizes:
         self.trials = 20 if small else 400
         self.ray_trials = 4 if small else 20
         self.live = 40 if small else 1_000
+        self.reports = 50 if small else 1_000
 
 
 def row(name, unit, bar, mobula, ray="–", optuna="–", more_is_better=False):
@@ -256,11 +257,13 @@ def measure(arguments):
     asks = [f"tpe_ask_tell_{size}_trials" for size in sizes.studies]
     core = ["tune_core_file", "tune_core_resume", "tune_core_resume_peak_memory", "tune_core_memory"]
     runs = ["tune_trials_fresh", "tune_trials_reused", "tune_driver_memory_reused"]
+    reports = ["tune_report_relaxed", "tune_report_strict"]
     ours = figures_of(limit, [decision, *asks], f"{programs}/mobula-bench-tune", str(sizes.studies[-1]))
     with tempfile.TemporaryDirectory(prefix="tune-speed-", dir=arguments.directory) as directory:
         ours |= figures_of(limit, core, f"{programs}/mobula-bench-tune-resume", directory, str(sizes.stored))
         ours |= figures_of(limit, ["tune_list"], f"{programs}/mobula-bench-tune-storage", directory, str(sizes.stored))
         ours |= figures_of(limit, runs, f"{programs}/mobula-bench-tune-trials", directory, str(sizes.trials))
+        ours |= figures_of(limit, reports, f"{programs}/mobula-bench-tune-reports", directory, str(sizes.reports))
         ours |= figures_of(limit, ["tune_live_trials"], f"{programs}/mobula-bench-tune-trials", directory, "0", str(sizes.live))
     fresh = peers_of(limit, "ray", ["rate", "memory"], "trials", sizes.ray_trials, "fresh")
     reused = peers_of(limit, "ray", ["rate", "memory"], "trials", sizes.ray_trials, "reused")
@@ -275,6 +278,8 @@ def measure(arguments):
             more_is_better=True),
         row("trivial trials with ten reports, reused processes", "/s", "–", ours["tune_trials_reused"], reused["rate"],
             more_is_better=True),
+        row("report, decision, next step, relaxed", "calls of an actor", "≤ 1.5", ours["tune_report_relaxed"]),
+        row("the same, strict, less one commit", "calls of an actor", "≤ 1.5", ours["tune_report_strict"]),
         row(f"{sizes.live:,} trials live at one time, start to end", "s", "finished", ours["tune_live_trials"], live["seconds"]),
         row(f"ASHA decision with {sizes.recorded:,} recorded values", "µs", "≤ 2", ours[decision], asha["decision"]),
         *(row(f"TPE ask and tell at {size:,} trials", "ms", bar, ours[ask], optuna=peer)

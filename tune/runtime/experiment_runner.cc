@@ -31,6 +31,8 @@ using api::detail::TrialOrder;
 // A trial that does not unwind after a stop.
 constexpr std::chrono::seconds stop_grace(5);
 constexpr std::chrono::seconds tick_interval(1);
+// With Durability::relaxed: at most this time until the next batch, while the writer is idle.
+constexpr std::chrono::milliseconds commit_interval(20);
 
 // By the record, because an error that is a value has no class of its kind.
 TrialExitKind kind_of(const Error& error) {
@@ -169,9 +171,14 @@ void ExperimentRunner::wait() {
   for (const auto& [number, row] : groups_)
     if (row.ending && !row.finished) until = std::min(until, std::max(row.deadline, now));
   std::array<std::uint64_t, 64> tokens{};
-  // Two descriptors only while a batch waits for the disk.
   std::size_t count = queue_.take(tokens);
-  if (count == 0 && parts_.log->seal() > parts_.log->persisted()) {
+  const bool writes = count == 0 && parts_.log->seal() > parts_.log->persisted();
+  if (writes && options_.durability == api::Durability::relaxed) {
+    // No command waits for the disk. A blocking call takes reports sooner than a poll.
+    count = queue_.take(tokens, std::min<Clock::duration>(until - now, commit_interval));
+    parts_.log->drain();
+  } else if (writes) {
+    // Two descriptors only while a batch waits for the disk.
     std::array<pollfd, 2> waited{pollfd{.fd = queue_.fd(), .events = POLLIN, .revents = 0},
                                  pollfd{.fd = parts_.log->fd(), .events = POLLIN, .revents = 0}};
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now).count();
@@ -389,8 +396,10 @@ void ExperimentRunner::start(const StartTrial& command) {
   row.exchanges = 0;
   row.save = row.saving = row.stop = row.exited = row.finished = row.ending = false;
   where_[command.trial] = command.group;
-  if (!row.handle)
+  if (!row.handle) {
+    row.process = 0;  // its first news names it
     row.handle = trainable_.create(options_of_trial(row.group, row.resources, options_.env));
+  }
   const std::string directory = parts_.location.directory();
   std::vector<std::map<std::string, double>> bundles;
   for (const Resources& bundle : row.resources.bundles)

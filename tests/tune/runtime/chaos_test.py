@@ -6,7 +6,7 @@ Usage: chaos_test.py BUILD_DIRECTORY [--points N] [--seed S] [--rules pbt,asha] 
 At each point it kills a random set of the controller, the head, the agents, and a trial, after a
 random report. It starts them again, lets the experiment end, and requires that
 - a replay of the log makes the recorded decisions, as a run without the kill,
-- every trial has its result, and no attempt is open,
+- every trial has its result and the reason for its end, and no attempt is open,
 - no placement group, executor, or checkpoint directory is left.
 """
 
@@ -199,6 +199,7 @@ def play(cluster, rule, options, draw, point):
     if "decides differently" in error:
         raise Fault("%s: %s" % (text, error))
     check(cluster, rule, storage, options, controller, text)
+    check_reasons(cluster, rule, storage, options, text)
     shutil.rmtree(storage)
     return text
 
@@ -233,12 +234,25 @@ def check(cluster, rule, storage, options, controller, text):
     open_attempts = database.execute("SELECT trial,n FROM attempt WHERE ended_ms=0").fetchall()
     if open_attempts:
         raise Fault("%s: open attempts: %s" % (text, open_attempts))
+    # Each attempt has its own process. Numbers of processes return only after thousands of them.
+    owners = {}
+    for trial, n, node, pid in database.execute("SELECT trial,n,node,pid FROM attempt WHERE pid<>0"):
+        if options.trials < 20 and owners.setdefault((node, pid), (trial, n)) != (trial, n):
+            raise Fault("%s: attempt %s of trial %s has the process of attempt %s" % (text, n, trial, owners[node, pid]))
     rows = {row[0] for row in database.execute("SELECT place FROM checkpoint")}
     database.close()
     location = os.path.join(storage, rule, "checkpoints")
     found = {os.path.join(location, name) for name in os.listdir(location)}
     if rows != found:
         raise Fault("%s: checkpoints without row: %s, rows without checkpoint: %s" % (text, found - rows, rows - found))
+
+
+def check_reasons(cluster, rule, storage, options, text):
+    for trial in range(min(options.trials, 6)):
+        words = ["tune", "explain", rule, str(trial), "--storage", storage, "-o", "json"]
+        reason = json.loads(cluster.mobula(*words).stdout)["reason"]
+        if not any(reason.startswith(each) for each in ("completed", "stopped at rung ", "stopped at time ")):
+            raise Fault("%s: trial %d has the reason '%s'" % (text, trial, reason))
 
 
 def check_cluster(cluster):
