@@ -65,11 +65,14 @@ double call_us(int calls) {
   return median_us(calls, call);
 }
 
-// A synchronized write of three pages, the size of the smallest commit of the log.
+// A synchronized write of three pages over earlier ones, as a commit of the log in its file.
 double commit_us(const std::string& directory, int commits) {
   const std::string file = directory + "/commits";
   const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const std::string pages(3 * 4096, 'x');
+  for (int i = 0; i < commits; ++i)
+    if (::write(log, pages.data(), pages.size()) < 0) std::abort();
+  if (::fsync(log) != 0 || ::lseek(log, 0, SEEK_SET) != 0) std::abort();
   const double median = median_us(commits, [&] {
     if (::write(log, pages.data(), pages.size()) < 0 || ::fdatasync(log) != 0) std::abort();
   });
@@ -98,6 +101,6 @@ int main(int argc, char** argv) {
   fmt::print("tune_commit {:.1f} us\n", commit);
   fmt::print("tune_report_relaxed {:.3f} calls ({:.1f} us)\n", relaxed / mean, relaxed);
   fmt::print("tune_report_strict {:.3f} calls ({:.1f} us less one commit)\n",
-             std::max(strict - commit, 0.0) / mean, strict);
+             (strict - commit) / mean, strict);
   return 0;
 }
