@@ -198,7 +198,16 @@ TEST_F(ServiceRestarts, DiesInACall_CallFailsOnce) {
   expect_each_once(client);
 }
 
-class LargeValues : public ClusterTest {};
+class LargeValues : public ClusterTest {
+ protected:
+  Process start(const Words& arguments) {
+    auto environment = environment_of("a");
+    environment["MOBULA_ADDRESS"] = address();
+    Words command{programs + "/large_values"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return {command, environment, directory() + "/" + arguments[0]};
+  }
+};
 
 TEST_F(LargeValues, CrossJobsOnOneNodeAndOnTwo) {
   start_head({"--num-cpus", "2", "--resources", R"({"here": 1})"});
@@ -208,6 +217,25 @@ TEST_F(LargeValues, CrossJobsOnOneNodeAndOnTwo) {
     ASSERT_EQ(started.out, "6\n") << started.err;
     EXPECT_EQ(run_program("large_values", {"call", resource}).out, "all equal\n") << resource;
   }
+}
+
+// Values that no process has read are on the node of the service, whose job has ended there.
+TEST_F(LargeValues, ServiceEnds_CallerReadsResults) {
+  start_head({"--num-cpus", "2"});
+  start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
+  Process service = start({"once", "there", "there"});
+  ASSERT_TRUE(service.prints("6\n")) << service.err();
+  Process caller = start({"late", "there"});
+  ASSERT_TRUE(caller.prints("made\n")) << caller.err();
+  service.say("end");
+  EXPECT_EQ(service.wait().code, 0);
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    const auto executors = list("executors");
+    return executors && executors->empty();
+  }));
+  caller.say("read");
+  const Ended ended = caller.wait();
+  EXPECT_EQ(ended.out, "made\n204800\n4194304\n") << ended.err;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // An actor of one job whose calls from another job have values in the object stores:
-// large_values serve NAME RESOURCE, and large_values call NAME.
+// large_values serve NAME RESOURCE, and large_values call NAME. With "once" in place of "serve",
+// the actor ends with its program, after a line of input. With "late" in place of "call", results
+// are read after a line of input.
 #include <mobula/mobula.h>
 
 #include <chrono>
@@ -24,15 +26,39 @@ struct Texts {
   ObjectRef<std::string> put(std::size_t size) const { return mobula::put(make(size)); }
 };
 
-int serve(const std::string& name, const std::string& resource) {
+void await_line() {
+  std::string line;
+  std::getline(std::cin, line);
+}
+
+int serve(const std::string& name, const std::string& resource, bool once) {
   const auto texts = mobula::actor<Texts>
                          .options({.name = name,
                                    .name_space = "texts",
-                                   .lifetime = mobula::Lifetime::detached,
+                                   .lifetime = once ? mobula::Lifetime::counted
+                                                    : mobula::Lifetime::detached,
                                    .num_cpus = 0,
                                    .resources = {{resource, 0.1}}})
                          .remote();
   std::cout << mobula::get(texts.call<&Texts::size>(std::string("serves"))) << std::endl;
+  if (once) await_line();
+  return 0;
+}
+
+int read_late(const std::string& name) {
+  const auto texts = mobula::get_actor<Texts>(name, "texts");
+  const std::vector<ObjectRef<std::string>> made{texts.call<&Texts::make>(200 << 10),
+                                                 texts.call<&Texts::make>(4 << 20)};
+  (void)mobula::wait(made, {.num_returns = 2, .fetch_local = false});
+  std::cout << "made" << std::endl;
+  await_line();
+  for (const auto& each : made) {
+    try {
+      std::cout << mobula::get(each, seconds(30)).size() << std::endl;
+    } catch (const std::exception& error) {
+      std::cout << error.what() << std::endl;
+    }
+  }
   return 0;
 }
 
@@ -78,5 +104,7 @@ int call(const std::string& name) {
 int main(int argc, char** argv) {
   const auto cluster = mobula::init(argc, argv);
   const std::string command = argv[1];
-  return command == "serve" ? serve(argv[2], argv[3]) : call(argv[2]);
+  if (command == "call") return call(argv[2]);
+  if (command == "late") return read_late(argv[2]);
+  return serve(argv[2], argv[3], command == "once");
 }

@@ -381,6 +381,24 @@ TEST_F(ObjectsTest, JobEnded_FreesItsObjects) {
   EXPECT_TRUE(home_.received<ReserveObjectReply>(1).at(0).failure) << "its processes are refused";
 }
 
+// The caller of a service reads a result after the end of the service's job.
+TEST_F(ObjectsTest, JobEnded_KeepsResultsOfOtherJobs) {
+  const JobId service = JobId::of(6);
+  const ObjectId unread = ObjectId::of(78);
+  other_.driver(2, service);
+  settle();
+  for (const ObjectId result : {value, unread})
+    store(world_, other_, 2, result, 1000, owner_, home_.node());
+  for (std::size_t i = 0; i < 3; ++i) world_.at(i).from_head(JobEnded{service, {}});
+  settle();
+  expect_readable(fetch(home_, ref()));
+  release(home_);
+  EXPECT_EQ(other_.core().census().objects, 1u);
+  for (std::size_t i = 0; i < 3; ++i) world_.at(i).from_head(JobEnded{job, {}});
+  settle();
+  expect_empty(world_, 3, 2);
+}
+
 // A head may crash after it sent JobEnded: the next head learns from the facts which nodes to
 // notify.
 TEST_F(ObjectsTest, ReportsJobOfEmptySlabUntilItEnds) {

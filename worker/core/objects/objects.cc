@@ -382,8 +382,14 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& survivors, bool li
   for (const ObjectId object : left) {
     const ObjectRow* row = context_.table.find(object);
     if (row == nullptr) continue;
+    // The owner of a result is a caller, maybe of another job. Its home releases the result when
+    // the owner ends.
+    const HeldObject* held = holds_.find(object);
+    const NodeId home = held == nullptr ? NodeId() : held->home;
     const std::set<NodeId> nodes = row->nodes;
-    for (const NodeId node : nodes) holds_.apply(context_.table.release_node(node, object));
+    for (const NodeId node : nodes) {
+      if (node != home) holds_.apply(context_.table.release_node(node, object));
+    }
     holds_.settle(object);
   }
 }
