@@ -96,12 +96,20 @@ struct Figures {
   int exit = 0;
 };
 
-// Runs the benchmarks, and prints each figure at once unless it becomes part of a document.
-void run_all(const std::vector<Benchmark>& benchmarks, const Pace& pace, bool prints,
+void warn(Figures& figures, const std::string& text) {
+  figures.warnings.push_back(text);
+  std::fprintf(stderr, "mobula: %s\n", text.c_str());
+  figures.exit = 1;
+}
+
+// Runs the benchmarks, and prints each figure at once unless it becomes part of a document. A full
+// run fails if a figure exceeds its limit.
+void run_all(const std::vector<Benchmark>& benchmarks, const Pace& pace, bool prints, bool full,
              Figures& figures) {
   for (const auto& one : benchmarks) {
     try {
       for (const auto& figure : one.run(pace)) {
+        if (const auto why = why_beyond_limit(figure); full && !why.empty()) warn(figures, why);
         if (prints) {
           print_row(figure);
         } else {
@@ -109,9 +117,7 @@ void run_all(const std::vector<Benchmark>& benchmarks, const Pace& pace, bool pr
         }
       }
     } catch (const std::exception& why) {
-      figures.warnings.push_back(one.name + " failed: " + why.what());
-      std::fprintf(stderr, "mobula: %s failed: %s\n", one.name.c_str(), why.what());
-      figures.exit = 1;
+      warn(figures, one.name + " failed: " + why.what());
     }
   }
 }
@@ -154,8 +160,9 @@ int run(int argc, char** argv) {
   if (smoke) pace = {.settle = 0ms, .warm_up = 5ms, .run = 5ms, .runs = 2, .divisor = 100};
 
   Figures figures;
-  if (quick || smoke) figures.warnings.push_back("shortened runs: not to be compared with others");
-  run_all(benchmarks, pace, format != "json", figures);
+  const bool full = !quick && !smoke;
+  if (!full) figures.warnings.push_back("shortened runs: not to be compared with others");
+  run_all(benchmarks, pace, format != "json", full, figures);
   if (format == "json") {
     const Json document = {{"apiVersion", "mobula/v1"},
                            {"kind", "Benchmarks"},

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -113,6 +115,15 @@ Figure figure(std::string name, std::string key, const Rate& rate, std::string u
 
 void expect(bool holds, std::string_view what) {
   if (!holds) throw std::runtime_error("wrong result: " + std::string(what));
+}
+
+std::string why_beyond_limit(const Figure& figure) {
+  if (!figure.largest_ratio || !figure.ratio_to_floor) return {};
+  if (*figure.ratio_to_floor <= *figure.largest_ratio) return {};
+  char text[100];
+  std::snprintf(text, sizeof text, ": %.3f times the floor, and the limit is %.3f",
+                *figure.ratio_to_floor, *figure.largest_ratio);
+  return figure.name + text;
 }
 
 void put_beside(Figure& figure, const Floor& floor, double achieved, bool less_is_better) {

@@ -29,6 +29,7 @@ struct Figure {
   std::optional<Floor> floor{};
   // Ratio of floor and figure in one unit: 1 equals the machine, 10 is ten times worse.
   std::optional<double> ratio_to_floor{};
+  std::optional<double> largest_ratio{};  // limit of ratio_to_floor in a full run
 };
 
 // Durations of a measurement. The defaults are those of Ray's timer (ray_perf.py): settle, warm up,
@@ -83,6 +84,9 @@ Figure figure(std::string name, std::string key, const Rate& rate, std::string u
 
 // Throws std::runtime_error: a benchmark with wrong results has no figure.
 void expect(bool holds, std::string_view what);
+
+// Returns why a full run fails: the ratio to the floor exceeds its limit. Empty if it does not.
+std::string why_beyond_limit(const Figure& figure);
 
 // Sets the floor of the figure. `achieved` is the figure in the unit of the floor.
 void put_beside(Figure& figure, const Floor& floor, double achieved, bool less_is_better);

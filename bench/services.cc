@@ -2,6 +2,7 @@
 // name, and untyped calls of methods and functions with neutral values.
 // Usage: mobula-bench-services [--quick] [TEXT]
 //   TEXT  only rows whose name contains it
+// The exit code is 1 if the median of a ratio exceeds its limit, unless --quick is given.
 #include <mobula/mobula.h>
 #include <mobula/neutral.h>
 #include <mobula/service.h>
@@ -30,6 +31,7 @@ using namespace std::chrono_literals;
 using mobula::bench::expect;
 
 constexpr int batch = 2'000;
+constexpr double largest_ratio = 1.5;  // time of a call of another program to one within a program
 
 class LocalEcho {
  public:
@@ -74,16 +76,19 @@ void call_tasks(int calls) {
   expect(mobula::get(refs).back() == calls, "the last number");
 }
 
-void print(const char* name, const mobula::bench::Turns& turns, double calls) {
+// Prints the row, and returns whether it is within the limit.
+bool print(const char* name, const mobula::bench::Turns& turns, double calls) {
   const auto ratio = turns.time_over(1, 0);
   std::printf(
       "%-24s %10.4g calls/s, within one program %10.4g calls/s, ratio of times %.3f "
       "(quartiles %.3f, %.3f)\n",
       name, calls * turns.rate(1), calls * turns.rate(0), ratio.median, ratio.low, ratio.high);
   std::fflush(stdout);
+  return ratio.median <= largest_ratio;
 }
 
-void measure(const mobula::bench::Pace& pace, std::string_view only) {
+// Returns whether all rows are within the limit.
+bool measure(const mobula::bench::Pace& pace, std::string_view only) {
   const mobula::bench::LocalNodes nodes(1);
   const std::string service =
       (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mobula-bench-echo")
@@ -99,10 +104,11 @@ void measure(const mobula::bench::Pace& pace, std::string_view only) {
   const auto of_function = [&](std::span<const dynamic::Argument> arguments) {
     return dynamic::submit({.name = "next_number", .program = "bench echo"}, {}, arguments);
   };
-  const auto row = [&](const char* name, int calls, const std::function<void()>& within,
+  bool within = true;
+  const auto row = [&](const char* name, int calls, const std::function<void()>& inside,
                        const std::function<void()>& across) {
     if (std::string_view(name).find(only) == std::string_view::npos) return;
-    print(name, mobula::bench::measure_in_turns(pace, {within, across}), calls);
+    within &= print(name, mobula::bench::measure_in_turns(pace, {inside, across}), calls);
   };
   row(
       "calls one by one", 1, [&] { call_one<&LocalEcho::next>(local); },
@@ -121,6 +127,7 @@ void measure(const mobula::bench::Pace& pace, std::string_view only) {
   row(
       "2,000 neutral functions", batch, [&] { call_tasks(batch); },
       [&] { call_neutral(batch, of_function); });
+  return within;
 }
 
 }  // namespace
@@ -128,15 +135,17 @@ void measure(const mobula::bench::Pace& pace, std::string_view only) {
 int main(int argc, char** argv) try {
   if (mobula::in_executor()) const auto cluster = mobula::init();
   mobula::bench::Pace pace{.settle = 1s};
+  bool is_quick = false;
   std::string_view only;
   for (const std::string_view each : std::span(argv, static_cast<std::size_t>(argc)).subspan(1)) {
     if (each == "--quick") {
+      is_quick = true;
       pace = {.settle = 0ms, .run = 200ms};
     } else {
       only = each;
     }
   }
-  measure(pace, only);
+  return measure(pace, only) || is_quick ? 0 : 1;
 } catch (const std::exception& why) {
   std::fprintf(stderr, "mobula-bench-services: %s\n", why.what());
   return 1;
