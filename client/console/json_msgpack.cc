@@ -38,6 +38,17 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
   int depth_ = 0;
 };
 
+// True if the value has no parts, so that it needs no check of depth, keys, or extensions.
+bool is_single(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return false;
+  const auto mark = std::to_integer<unsigned>(bytes.front());
+  const auto between = [mark](unsigned first, unsigned last) {
+    return first <= mark && mark <= last;
+  };
+  return !between(0x80, 0x9f) && !between(0xc7, 0xc9) && !between(0xd4, 0xd8) &&
+         !between(0xdc, 0xdf);
+}
+
 }  // namespace
 
 bool has_json(std::span<const std::byte> bytes, bool with_binary, const NeutralParts& parts) {
@@ -47,14 +58,15 @@ bool has_json(std::span<const std::byte> bytes, bool with_binary, const NeutralP
 }
 
 Result<Json> json_of_msgpack(std::span<const std::byte> bytes, const NeutralParts& parts) {
-  if (!has_json(bytes, true, parts)) {
-    return failure(
-        ErrorCode::corrupt,
-        "the bytes are not a msgpack value with text keys, refs and tensors that it has, and at "
-        "most 512 levels");
-  }
   const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return Json::from_msgpack(first, first + bytes.size());
+  if (is_single(bytes) || has_json(bytes, true, parts)) {
+    Json json = Json::from_msgpack(first, first + bytes.size(), true, false);
+    if (!json.is_discarded()) return json;
+  }
+  return failure(
+      ErrorCode::corrupt,
+      "the bytes are not a msgpack value with text keys, refs and tensors that it has, and at "
+      "most 512 levels");
 }
 
 }  // namespace mobula::internal::runtime::console

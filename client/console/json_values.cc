@@ -127,17 +127,18 @@ void write_integer(mobula::Writer& out, const Json& json, const TypeDescription&
   const std::int64_t least = has_sign ? std::numeric_limits<std::int64_t>::min() >> (64 - bits) : 0;
   const std::uint64_t most =
       (std::numeric_limits<std::uint64_t>::max() >> (64 - bits)) >> (has_sign ? 1 : 0);
-  const std::string wanted = fmt::format("a whole number from {} to {}", least, most);
-  if (!is_whole(json)) path.refuse(json, wanted);
+  const auto refuse = [&] {
+    path.refuse(json, fmt::format("a whole number from {} to {}", least, most));
+  };
+  if (!is_whole(json)) refuse();
   std::uint64_t pattern = 0;
   if (json.is_number_unsigned()) {
     pattern = json.get<std::uint64_t>();
-    if (pattern > most) path.refuse(json, wanted);
+    if (pattern > most) refuse();
   } else {
     const auto number = json.is_number_float() ? static_cast<std::int64_t>(json.get<double>())
                                                : json.get<std::int64_t>();
-    if (number < least || (number > 0 && static_cast<std::uint64_t>(number) > most))
-      path.refuse(json, wanted);
+    if (number < least || (number > 0 && static_cast<std::uint64_t>(number) > most)) refuse();
     pattern = static_cast<std::uint64_t>(number);
   }
   out.write_bytes(&pattern, type.size_bytes);  // little-endian: the low bytes

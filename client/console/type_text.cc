@@ -142,6 +142,7 @@ std::string type_text(const TypeDescription& type) {
 }
 
 std::string why_no_json(const TypeDescription& type, bool neutral) {
+  if (type.shape == Shape::number || type.shape == Shape::boolean) return {};
   std::set<std::string_view> seen;
   return seek_no_json(type, neutral, seen);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,12 +60,14 @@ detail::StoredValue stored(const detail::Outgoing& value, std::vector<AnyRef> re
   constexpr std::size_t alignment = 64;
   std::size_t space = value.size_bytes() + alignment;
   struct Memory {
-    std::unique_ptr<std::byte[]> bytes;
+    std::array<std::byte, 64 + alignment> near;
+    std::unique_ptr<std::byte[]> far;
     std::vector<AnyRef> refs;
   };
-  const auto memory = std::make_shared<const Memory>(
-      Memory{std::unique_ptr<std::byte[]>(new std::byte[space]), std::move(refs)});
-  void* begin = memory->bytes.get();
+  const auto memory = std::make_shared<Memory>();
+  memory->refs = std::move(refs);
+  if (space > memory->near.size()) memory->far.reset(new std::byte[space]);
+  void* begin = memory->far ? memory->far.get() : memory->near.data();
   const std::span<std::byte> bytes(
       static_cast<std::byte*>(std::align(alignment, value.size_bytes(), begin, space)),
       value.size_bytes());
