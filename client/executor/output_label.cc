@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace mobula::internal::executor {
 
@@ -11,10 +12,14 @@ OutputLabel::OutputLabel(int output)
     : output_(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {}
 
 void OutputLabel::runs(ProcessId own, std::string_view name, TaskId task, Time now) {
+  if (const Duration gap = now - std::exchange(began_, now); gap >= quick) {
+    names_.earn(gap);
+    tasks_.earn(gap);
+  }
   const bool same_name = name == label_.name;
   if (same_name && task == label_.task) return;
   Rate& rate = same_name ? tasks_ : names_;
-  if (rate.may_write(now)) return write(own, name, task);
+  if (rate.may_write()) return write(own, name, task);
   // The last label would be wrong, and the rate limit does not permit an exact one.
   if (!same_name) {
     if (label_.name != several_tasks || !label_.task.empty()) write(own, several_tasks);
@@ -23,10 +28,13 @@ void OutputLabel::runs(ProcessId own, std::string_view name, TaskId task, Time n
   }
 }
 
-bool OutputLabel::Rate::may_write(Time now) {
-  const auto gained = (now - counted) / write_interval;
-  left = static_cast<int>(std::min<std::int64_t>(max_burst, left + gained));
-  counted = left == max_burst ? now : counted + gained * write_interval;
+void OutputLabel::Rate::earn(Duration since_last_task) {
+  earned += std::min(since_last_task, write_interval * max_burst);
+  left = static_cast<int>(std::min<std::int64_t>(max_burst, left + earned / write_interval));
+  earned = left == max_burst ? Duration(0) : earned % write_interval;
+}
+
+bool OutputLabel::Rate::may_write() {
   if (left == 0) return false;
   --left;
   return true;

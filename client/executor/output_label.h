@@ -1,5 +1,5 @@
 // Writes the running task into the output of an executor. A label precedes the first line of its
-// task, so that no line is attributed to another task. Tasks that alternate quickly share a label
+// task, so that no line is attributed to another task. Tasks that follow quickly share a label
 // without a task, and without a name if their names differ. A label allocates nothing: labels
 // depend on time, so calls on a busy machine would allocate more.
 // Thread: owner (the thread that runs tasks).
@@ -18,22 +18,26 @@ class OutputLabel {
  public:
   // `output` is duplicated, because the program may redirect its own descriptor.
   explicit OutputLabel(int output);
-  // Called before the task runs in the process `own`.
+  // Called before the task runs in the process `own`, at `now`.
   void runs(ProcessId own, std::string_view name, TaskId task, Time now);
 
  private:
-  // Limits the rate of writes, because a label costs a system call here and wakes the agent.
+  // Limits the rate of writes, because a label costs a system call here and wakes the agent. Long
+  // tasks and pauses earn writes. Tasks that follow quickly earn none: few of them would be named.
   struct Rate {
     Duration write_interval;
     int left = max_burst;
-    Time counted{};
-    bool may_write(Time now);
+    Duration earned{};  // towards the next write
+    void earn(Duration since_last_task);
+    bool may_write();
   };
   void write(ProcessId own, std::string_view name, TaskId task = {});
 
   static constexpr int max_burst = 32;
+  static constexpr Duration quick = 1ms;  // from the begin of one task to the begin of the next
 
   const Fd output_;
+  Time began_{};  // begin of the latest task
   OutputLabelText label_;
   std::string line_;                    // member only to reuse its memory
   Rate names_{.write_interval = 1ms};   // labels with another name

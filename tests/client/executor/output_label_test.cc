@@ -112,6 +112,31 @@ TEST_F(OutputLabels, TasksOfOneNameFollowQuickly_NoTaskNamed) {
   EXPECT_EQ(std::count(later.begin(), later.end(), named("a", 102)), 1);
 }
 
+// Each label costs a system call, and wakes the agent. A name of quick tasks is written once.
+TEST_F(OutputLabels, QuickTasks_EarnNoLabels) {
+  OutputLabel label(write_.get());
+  Time now = now_;
+  unsigned task = 0;
+  for (int i = 0; i < 100'000; ++i) label.runs(own_, "a", TaskId::of(++task), now = now + 10us);
+  ASSERT_EQ(labels().size(), 34u);
+  for (int i = 0; i < 100'000; ++i)
+    label.runs(own_, i % 2 == 0 ? "b" : "a", TaskId::of(++task), now = now + 10us);
+  EXPECT_EQ(labels().size(), 32u);
+}
+
+TEST_F(OutputLabels, LongTaskAndPause_EarnLabels) {
+  OutputLabel label(write_.get());
+  unsigned task = 0;
+  for (int i = 0; i < 100; ++i) label.runs(own_, "a", TaskId::of(++task), now_);
+  (void)labels();
+  label.runs(own_, "a", TaskId::of(++task), now_ + 25ms);
+  label.runs(own_, "a", TaskId::of(++task), now_ + 25ms);
+  label.runs(own_, "a", TaskId::of(++task), now_ + 25ms);
+  EXPECT_EQ(labels(), (std::vector<std::string>{named("a", 101), named("a", 102), "a"}));
+  label.runs(own_, "a", TaskId::of(++task), now_ + 31ms);
+  EXPECT_EQ(labels(), std::vector<std::string>{named("a", 104)});
+}
+
 TEST(OutputLabelLine, FollowsUnterminatedText) {
   const auto own = ProcessId::of(7);
   std::string line = "half a line" + output_label_line(own, {"task\nname", TaskId::of(3)});
