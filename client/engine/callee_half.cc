@@ -67,7 +67,8 @@ Result<bool> CalleeHalf::read(ProcessId caller, RingReader& ring) {
     detail::stages().pass(detail::Stage::arrived);
     auto frame = decode<CallerFrame>(record_);
     if (!frame) continue;
-    frame_ = {caller, std::move(*frame)};
+    frame_.caller = caller;
+    frame_.frame = std::move(*frame);
     if (open_) return true;
     early_calls_.push_back(std::move(frame_));
   }

@@ -241,31 +241,31 @@ std::optional<RanCall> CallRunner::run_next(std::uint32_t group,
                                             client::ProcessEngine::Lock& lock) {
   Started started = queue(group).take_front();
   lock.unlock();
-  if (labels_ && !started.run.call.form->beside) label_output(started.run);
-  RanCall ran = run_call(started);
-  ran.run = std::move(started.run);
+  const Time began = monotonic_now();
+  if (labels_ && !started.run.call.form->beside) label_output(started.run, began);
+  std::optional<RanCall> ran(std::in_place);
+  run_call(started, began, *ran);
+  ran->run = std::move(started.run);
   std::cout.flush();
   std::fflush(stdout);
-  const bool deferred = ran.deferred != nullptr;
-  if (deferred) std::exchange(ran.deferred, nullptr)->user_code_returned();
+  const bool deferred = ran->deferred != nullptr;
+  if (deferred) std::exchange(ran->deferred, nullptr)->user_code_returned();
   lock.lock();
-  return deferred ? std::nullopt : std::optional(std::move(ran));
+  if (deferred) ran.reset();
+  return ran;
 }
 
 // An actor's output always carries the name of its class.
-void CallRunner::label_output(const RunCall& run) {
+void CallRunner::label_output(const RunCall& run, Time now) {
   const auto& name = class_name_.empty() ? run.call.form->name : class_name_;
-  label_.runs(host_->runtime->engine().core().options().process, name, run.call.task,
-              monotonic_now());
+  label_.runs(host_->runtime->engine().core().options().process, name, run.call.task, now);
 }
 
-RanCall CallRunner::run_call(const Started& started) {
+void CallRunner::run_call(const Started& started, Time began, RanCall& ran) {
   const RunCall& run = started.run;
-  RanCall ran;
   const auto& runtime = host_->runtime;
   auto& engine = runtime->engine();
   detail::Outcome outcome;
-  const Time began = monotonic_now();
   const auto defer = [&] {
     return make_pooled<DeferredCall>(*host_, run, started.context, ran.reachable, began);
   };
@@ -295,12 +295,11 @@ RanCall CallRunner::run_call(const Started& started) {
   if (ran.deferred) {
     // Without an error, the owner of the deferred results completes the call.
     if (outcome.error || outcome.exit_actor) (void)ran.deferred->complete(std::move(outcome));
-    return ran;
+    return;
   }
   results.results().run_time = monotonic_now() - began;
   ran.finished = finished_call(run, host_->node, engine, *started.context, std::move(outcome),
                                std::move(results.results()));
-  return ran;
 }
 
 // Starts the exchange, so that readers can map tensors that the call makes. If GPUs would have to
@@ -378,7 +377,7 @@ detail::Outcome CallRunner::run_entry(const Started& started,
   return outcome;
 }
 
-bool CallRunner::finish(RanCall ran, client::ProcessEngine::Lock& lock) {
+bool CallRunner::finish(RanCall& ran, client::ProcessEngine::Lock& lock) {
   auto& runtime = *host_->runtime;
   auto arguments = release_arguments(ran.run.token, std::move(ran.reachable), runtime, lock);
   settle_call(ran.finished, ran.run, runtime, std::move(arguments), lock);

@@ -54,8 +54,9 @@ class CallRunner final : public client::StartedCalls {
   // finish(). Returns nullopt if the call is deferred. Must not be called in a step.
   std::optional<RanCall> run_next(std::uint32_t group, client::ProcessEngine::Lock& lock);
   // Sends the reply. Returns true for a short call: its reply may wait for the next one. Releases
-  // the lock until the refs that user code keeps are held. Must not be called in a step.
-  bool finish(RanCall ran, client::ProcessEngine::Lock& lock);
+  // the lock until the refs that user code keeps are held. Must not be called in a step. Moves from
+  // `ran`.
+  bool finish(RanCall& ran, client::ProcessEngine::Lock& lock);
   // Removes the actor object, whose destructor is user code.
   std::shared_ptr<void> take_actor() { return std::exchange(actor_.object, nullptr); }
 
@@ -70,8 +71,8 @@ class CallRunner final : public client::StartedCalls {
     return queues_[std::min<std::size_t>(group, queues_.size() - 1)];
   }
   // The following functions run user code, so the caller does not hold the lock.
-  void label_output(const RunCall& run);
-  RanCall run_call(const Started& started);
+  void label_output(const RunCall& run, Time now);
+  void run_call(const Started& started, Time began, RanCall& ran);
   void share_tensors();
   bool is_neutral(const CallForm& form, const client::UntypedCaller& caller) const;
   detail::Outcome run_entry(const Started& started, std::span<detail::StoredValue> arguments,

@@ -285,7 +285,7 @@ void ExecutorShell::serve(std::uint32_t group) {
     auto ran = runner_.run_next(group, lock);
     if (is_main) main_thread_runs_ = false;
     if (!ran) continue;
-    const bool is_short = runner_.finish(std::move(*ran), lock);
+    const bool is_short = runner_.finish(*ran, lock);
     if (is_lost_ && !callee().runs_calls()) leave(1, false);
     if (engine_->over_sockets() && runner_.has_calls(group)) engine_->attend(lock, !is_short);
   }

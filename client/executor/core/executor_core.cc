@@ -132,7 +132,7 @@ void ExecutorCore::on(ProcessId caller, PushCall& message) {
 }
 
 // Arguments of queued calls are fetched before their turn.
-void ExecutorCore::admit(CallRow row) {
+void ExecutorCore::admit(CallRow&& row) {
   row.token = next_token_++;
   FetchArguments fetch = what_to_fetch(row.call);
   fetch.token = row.token;
@@ -373,7 +373,7 @@ void ExecutorCore::on(CallFinished& event) {
   if (!hurries_) reply(row, std::move(answer));
 }
 
-void ExecutorCore::reply(const CallRow& row, CallReply answer) {
+void ExecutorCore::reply(const CallRow& row, CallReply&& answer) {
   if (row.call.form->kind == CallKind::construct_actor) {
     ValueRecord error = answer.results.empty() ? ValueRecord{} : answer.results.front();
     return emit(SendToAgent{ConstructorFinished{std::move(error)}});
@@ -402,7 +402,7 @@ void ExecutorCore::hand_back_queue() {
   }
 }
 
-void ExecutorCore::say(ProcessId caller, ExecutorMessage message) {
+void ExecutorCore::say(ProcessId caller, ExecutorMessage&& message) {
   auto* row = callers_.find(caller);
   if (row == nullptr) return;
   frames_.clear();

@@ -112,7 +112,7 @@ class ExecutorCore {
 
   void drop_caller(ProcessId id);
   using QueuePosition = Table<std::uint64_t, CallRow>::iterator;
-  void admit(CallRow row);
+  void admit(CallRow&& row);
   void refuse_group(const CallRow& row);
   // Removes the call, and advances the position.
   CallRow take_queued(QueuePosition& at);
@@ -123,13 +123,13 @@ class ExecutorCore {
   void set_blocked(CallRow& row, bool on);
   void tell_started();
   bool accepts_calls() const;
-  void reply(const CallRow& row, CallReply reply);
+  void reply(const CallRow& row, CallReply&& reply);
   void hand_back(const CallRow& row, std::string why);
   void hand_back_queue();
   // Without a group: in all groups.
   void begin_round(const CallRow& refused, std::optional<std::uint32_t> group);
   static bool is_round_over(const CallerRow& caller, std::uint64_t round, std::uint32_t group);
-  void say(ProcessId caller, ExecutorMessage message);
+  void say(ProcessId caller, ExecutorMessage&& message);
   void release_name();
   void name_released();
   void request_release();
