@@ -32,7 +32,9 @@ class ClassClocks {
   // The class is new.
   void add(ClassRow& row) { row.clock.order = ++last_order_; }
   // The class got a slot.
-  void slot_added(ClassId id, const ClassRow& row) { keep(with_slots_, true, id, row); }
+  void slot_added(ClassId id, ClassRow& row) {
+    keep(with_slots_, row.clock.has_slots, true, id, row.clock.order);
+  }
   // The class, one of its slots, or a stream of a slot changed.
   void changed(ClassId id, ClassRow& row) {
     if (!std::exchange(row.clock.changed, true)) changed_.push_back(id);
@@ -43,7 +45,7 @@ class ClassClocks {
     if (waits == std::exchange(row.clock.waits, waits)) return;
     waiting_ += waits ? 1 : -1;
   }
-  // The caller erases the row next.
+  // The caller erases the row next. It has called changed() in the same step.
   void remove(const ClassRow& row) {
     with_slots_.erase(row.clock.order);
     unsettled_.erase(row.clock.order);
@@ -53,14 +55,15 @@ class ClassClocks {
   // Ends a step. `read(row)` returns the Reading of a class.
   template <class Read>
   void settle(Classes& classes, Read read) {
+    if (changed_.empty()) return;
     for (const ClassId id : changed_) {
       ClassRow* row = classes.find(id);
       if (row == nullptr || !std::exchange(row->clock.changed, false)) continue;
       const Reading now = read(*row);
       row->clock.deadline = now.deadline;
       deadlines_.watch(id, now.deadline, row->clock.armed);
-      keep(with_slots_, now.has_slots, id, *row);
-      keep(unsettled_, now.unsettled, id, *row);
+      keep(with_slots_, row->clock.has_slots, now.has_slots, id, row->clock.order);
+      keep(unsettled_, row->clock.unsettled, now.unsettled, id, row->clock.order);
     }
     changed_.clear();
     deadlines_.settle([&](ClassId id) { return find(classes, id); },
@@ -99,11 +102,12 @@ class ClassClocks {
     ClassRow* row = classes.find(id);
     return row == nullptr ? nullptr : &row->clock;
   }
-  static void keep(Ordered& in, bool on, ClassId id, const ClassRow& row) {
+  static void keep(Ordered& in, bool& is_in, bool on, ClassId id, std::uint64_t order) {
+    if (std::exchange(is_in, on) == on) return;
     if (on) {
-      in.try_emplace(row.clock.order, id);
+      in.try_emplace(order, id);
     } else {
-      in.erase(row.clock.order);
+      in.erase(order);
     }
   }
 

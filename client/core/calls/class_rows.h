@@ -31,6 +31,8 @@ struct ClassClock {
   std::optional<Time> armed;     // see DeadlineHeap
   bool changed = false;          // `deadline` is computed at the end of the step
   bool waits = false;            // the class has queued tasks with rows
+  bool has_slots = false;        // value of the last Reading, as in `unsettled`
+  bool unsettled = false;
 };
 
 struct ClassRow {

@@ -182,7 +182,7 @@ void Dispatcher::dispatch(ClassId demand_class) {
   }
   for (std::size_t i = 0; i < row->slots.size();) {
     const SlotId slot = row->slots[i];
-    slot_idle(slot);
+    slot_idle(slot, *row);
     if (i < row->slots.size() && row->slots[i] == slot) ++i;  // else it was returned
   }
   take_back_stuck(*row);
@@ -210,12 +210,11 @@ bool Dispatcher::dispatch_next(ClassRow& row, bool idle_only) {
 }
 
 // Keeps or returns a slot whose executor has no call of this process.
-void Dispatcher::slot_idle(SlotId id) {
+void Dispatcher::slot_idle(SlotId id, const ClassRow& own) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
   if (stays_idle(streams_, slot)) return;
-  const ClassRow& own = classes_.at(slot.demand_class);
   const bool between_generations = stream == nullptr && !slot.recalled && !own.queue.empty();
   if (between_generations) return;
   const bool unused = own.queue.empty() || slot.recalled;

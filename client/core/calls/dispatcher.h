@@ -129,7 +129,7 @@ class Dispatcher {
   std::size_t pipeline_depth(const ClassRow& row) const;
   bool dispatch_next(ClassRow& row, bool idle_only);
   std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task, bool idle_only) const;
-  void slot_idle(SlotId slot);
+  void slot_idle(SlotId slot, const ClassRow& own);
   void take_back_stuck(const ClassRow& row);
   ClassClocks::Reading read_clock(const ClassRow& row) const;
 

@@ -66,6 +66,7 @@ void Dispatcher::leave(TaskId task, ClassId demand_class) {
 }
 
 void Dispatcher::refill(ClassRow& demand) {
+  if (demand.line.first == BacklogLine::none) return;
   const std::size_t least = std::max<std::size_t>(1, step_.options().near_tasks / refilled_part);
   while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
     auto next = backlog_.take_front(demand.line);
