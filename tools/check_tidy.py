@@ -5,8 +5,9 @@ The compile commands of build/dev must use clang++, and its precompiled headers 
 source stands for the sources that it includes. A header is checked with the sources that include it. A changed header
 without a source of its name is compiled alone.
 
---all combines unity sources of a library: a check visits each header once per compilation. They are those that the
-other presets compile (MOBULA_UNITY_SOURCES), so their names do not collide. --all leaves out tests/, half of the compilations. Tests are checked when they change, without the checks of performance.
+--all combines unity sources of a library, because a check visits each header once per compilation. The other presets
+compile equally many sources at once (MOBULA_UNITY_SOURCES), so file-local names do not collide. --all leaves out tests/,
+half of the compilations. Tests are checked when they change, without the checks of performance.
 
 usage: check_tidy.py [--build DIR] [--jobs N] [--all | --changed | FILE...]
   --changed  sources that differ from the merge base with origin/main, or from HEAD~1 without that branch (default)
@@ -25,7 +26,7 @@ from pathlib import Path
 
 FINDING = re.compile(r'^(?P<path>/[^:\n]+):(?P<line>\d+):\d+: (?:error|warning): (?P<text>.*) \[(?P<check>[^\]]+)\]$', re.M)
 SOURCES = {".cc", ".cpp"}
-MOST_SOURCES = 16  # of one compilation, as in CMakePresets.json
+MOST_SOURCES = 16  # sources per compilation, as in CMakePresets.json
 
 
 def git(root, *arguments):

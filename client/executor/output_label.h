@@ -34,10 +34,10 @@ class OutputLabel {
   void write(ProcessId own, std::string_view name, TaskId task = {});
 
   static constexpr int max_burst = 32;
-  static constexpr Duration quick = 1ms;  // from the begin of one task to the begin of the next
+  static constexpr Duration quick = 1ms;  // from the start of one task to the start of the next
 
   const Fd output_;
-  Time began_{};  // begin of the latest task
+  Time began_{};  // start of the latest task
   OutputLabelText label_;
   std::string line_;                    // member only to reuse its memory
   Rate names_{.write_interval = 1ms};   // labels with another name

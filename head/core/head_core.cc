@@ -7,6 +7,7 @@
 
 #include "base/coverage_mark.h"
 #include "head/core/head_tables.h"
+#include "head/core/message_dispatch.h"
 #include "protocol/tickets/verbs.h"
 
 namespace mobula::internal::head {
@@ -37,9 +38,7 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
 bool is_answer(const AgentMessage& message) {
   if (const auto* process = std::get_if<FromProcess>(&message)) {
     const ProcessToHead& said = process->message;
-    return std::holds_alternative<TasksReply>(said) ||
-           std::holds_alternative<TransfersReply>(said) ||
-           std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said) ||
+    return is_reply(said) || std::holds_alternative<ReadState>(said) ||
            std::holds_alternative<ClassUse>(said);
   }
   return std::holds_alternative<ObjectsReply>(message) ||

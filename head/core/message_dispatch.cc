@@ -137,12 +137,6 @@ bool came_back(const HeadTables& tables, ProcessId process, const Principal& pri
          known->principal.job == principal.job;
 }
 
-bool is_reply(const ProcessToHead& message) {
-  return std::holds_alternative<TasksReply>(message) ||
-         std::holds_alternative<TransfersReply>(message) ||
-         std::holds_alternative<SpansReply>(message);
-}
-
 void take_process_message(HeadTables& tables, NodeId node, const FromProcess& message) {
   const bool driver = message.principal.role == Role::driver;
   if (!driver && message.principal.role != Role::executor) return;
@@ -161,8 +155,7 @@ void take_process_message(HeadTables& tables, NodeId node, const FromProcess& me
   } else if (known->node != node) {
     return mark_strange_process.hit();
   }
-  const bool idle = known != nullptr && known->idle_until != Time{};
-  if (idle && !is_reply(message.message)) tables.processes.set_idle_until(message.process, {});
+  if (!is_reply(message.message)) tables.processes.set_idle_until(message.process, {});
   const Speaker speaker(tables, message.principal);
   std::visit(ProcessVoice{tables, node, message.process, message.principal}, message.message);
 }
@@ -265,6 +258,12 @@ bool note_refusal(HeadTables& tables, const Principal& principal, const std::str
       WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all", source,
                            what, *unsaid, tables.refusals.count())});
   return true;
+}
+
+bool is_reply(const ProcessToHead& message) {
+  return std::holds_alternative<TasksReply>(message) ||
+         std::holds_alternative<TransfersReply>(message) ||
+         std::holds_alternative<SpansReply>(message);
 }
 
 void take_agent_message(HeadTables& tables, NodeId node, AgentMessage message) {

@@ -21,6 +21,9 @@ std::string may_not(std::string_view verb, const Principal& principal);
 // logged.
 bool note_refusal(HeadTables& tables, const Principal& principal, const std::string& what);
 
+// Whether the message replies to a query that the head sent to processes.
+bool is_reply(const ProcessToHead& message);
+
 // Handles the next message of the agent that is registered for `node`.
 void take_agent_message(HeadTables& tables, NodeId node, AgentMessage message);
 

@@ -148,7 +148,7 @@ void ProcessTable::send(ProcessId process, HeadToProcess message) {
 }
 
 void ProcessTable::set_idle_until(ProcessId process, Time until) {
-  if (rows_.contains(process)) rows_.at(process).idle_until = until;
+  if (Process* row = rows_.find(process)) row->idle_until = until;
 }
 
 NodeId ProcessTable::node_of(ProcessId process) const {

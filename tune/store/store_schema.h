@@ -19,8 +19,8 @@ struct SchemaMigration {
   const char* sql = "";
 };
 
-// The reasons of decisions by trial. `before` and `after`: JSON of the parameters of an exploit, or
-// of a reason in words.
+// The reasons of decisions by trial. `before` and `after` are JSON: the parameters of an exploit,
+// or the text of the reason.
 inline constexpr const char* decision_table =
     "CREATE TABLE decision("
     "trial INTEGER,event INTEGER,part INTEGER,attempt INTEGER,step INTEGER,rule TEXT,"

@@ -118,8 +118,11 @@ void ExperimentCore::stop_all(const char* reason) {
       // The end of an earlier trial stopped this one.
       if (is_finished(trials_.state(trial))) continue;
       note(trial, DecisionNote::Rule::experiment, stop_reason_);
-      const bool runs = state == TrialState::running || state == TrialState::pausing;
-      runs ? complete(trial) : remove(trial);
+      if (state == TrialState::running || state == TrialState::pausing) {
+        complete(trial);
+      } else {
+        remove(trial);
+      }
     }
 }
 
