@@ -22,8 +22,8 @@
 #include <thread>
 #include <vector>
 
-#include "bench/child.h"
-#include "bench/floors.h"
+#include "bench/measure/child.h"
+#include "bench/measure/floors.h"
 #include "transport/local/local_link.h"
 #include "transport/loop/loop_thread.h"
 #include "transport/net/tcp.h"

@@ -25,7 +25,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "bench/gpu_node.h"
-#include "bench/thread_time.h"
+#include "bench/measure/thread_time.h"
 #include "head/core/head_core.h"
 #include "protocol/codec/messages.h"
 #include "protocol/session/session.h"

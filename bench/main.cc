@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/json_writer.h"
-#include "bench/profile.h"
-#include "bench/suite.h"
+#include "base/text/json_writer.h"
+#include "bench/measure/profile.h"
+#include "bench/suite/suite.h"
 
 namespace mobula::bench {
 namespace {

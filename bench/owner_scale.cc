@@ -3,7 +3,7 @@
 //
 // mobula-bench-owner [ROWS...]      default: 100 1000 10000 100000
 // mobula-bench-owner --unwatched CALLS
-//   only calls and tasks without subscriptions, for bench/subscription_cost.py
+//   only calls and tasks without subscriptions, for bench/queries/subscription_cost.py
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/thread_time.h"
+#include "bench/measure/thread_time.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "bench/echo.h"
-#include "bench/local_nodes.h"
-#include "bench/measure.h"
+#include "bench/measure/local_nodes.h"
+#include "bench/measure/measure.h"
 
 MOBULA_DECLARED_ONLY(RemoteEcho)
 

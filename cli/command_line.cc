@@ -12,8 +12,8 @@
 
 #include "cli/build_kind.h"
 #include "cli/commands/cluster_commands.h"
-#include "cli/commands/event_flags.h"
-#include "cli/commands/start_flags.h"
+#include "cli/commands/logs/event_flags.h"
+#include "cli/commands/start/start_flags.h"
 #include "cli/exit_code.h"
 #include "cli/flag_texts.h"
 #include "cli/flag_values.h"

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/model/request.h"
 #include "base/quantity.h"
 #include "base/result.h"
 #include "cli/command_tree.h"
-#include "cli/commands/job_flags.h"
+#include "cli/commands/jobs/job_flags.h"
 #include "cli/commands/shell_flags.h"
 #include "cli/commands/token_flags.h"
 #include "cli/commands/tune/tune_flags.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/edit_distance.h"
+#include "base/text/edit_distance.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "cli/commands/head_flags.h"
+#include "cli/commands/start/head_flags.h"
 #include "protocol/process_identity.h"
 #include "protocol/tickets/token.h"
 

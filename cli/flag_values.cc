@@ -8,9 +8,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/amount_text.h"
-#include "base/model/label_selector.h"
+#include "base/model/labels/label_selector.h"
 #include "base/model/request_rules.h"
+#include "base/text/amount_text.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"

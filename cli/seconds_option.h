@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "base/amount_text.h"
+#include "base/text/amount_text.h"
 
 namespace mobula::internal::cli {
 

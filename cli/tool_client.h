@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "cli/find_cluster.h"
-#include "protocol/messages/task_facts.h"
+#include "protocol/messages/facts/task_facts.h"
 
 namespace mobula::internal::cli {
 

@@ -2,7 +2,7 @@
 // another type are quoted.
 #include <algorithm>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/output/output.h"
 
 namespace mobula::internal::cli {

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/json_writer.h"
 #include "base/quantity.h"
+#include "base/text/json_writer.h"
 #include "deploy/launch_position.h"
 #include "deploy/yaml_value.h"
 #include "protocol/program/cluster_files.h"

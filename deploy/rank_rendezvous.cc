@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::deploy {

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 
 namespace mobula::internal::exchange {
 namespace {

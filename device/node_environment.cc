@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/model/label_syntax.h"
+#include "base/model/labels/label_syntax.h"
 #include "device/framework_limits.h"
 #include "device/mask.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "protocol/program/cluster_files.h"

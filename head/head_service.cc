@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
+#include "base/logging/rotated_log.h"
 #include "base/random.h"
-#include "base/rotated_log.h"
 #include "base/slow_step.h"
 #include "head/core/message_dispatch.h"
 #include "protocol/codec/messages.h"

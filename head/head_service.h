@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "head/core/head_core.h"
-#include "head/core/rejection_log.h"
+#include "head/core/records/rejection_log.h"
 #include "head/heap_trim.h"
 #include "head/journal/disk_journal.h"
 #include "head/package_cache.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/sqlite_errors.h"
 #include "base/thread_start.h"
 #include "protocol/codec/codec.h"

@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "protocol/messages/class_use.h"
+#include "protocol/messages/facts/class_use.h"
 
 struct sqlite3;
 

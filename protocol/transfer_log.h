@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "protocol/messages/transfer_facts.h"
+#include "protocol/messages/facts/transfer_facts.h"
 
 namespace mobula::internal::transfer {
 

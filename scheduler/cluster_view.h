@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/containers/ordered_runs.h"
+#include "base/containers/table.h"
 #include "base/id.h"
-#include "base/model/label_selector.h"
+#include "base/model/labels/label_selector.h"
 #include "base/model/node_shape.h"
 #include "base/model/reason.h"
 #include "base/model/request.h"
-#include "base/ordered_runs.h"
-#include "base/table.h"
 #include "scheduler/ledger/free_index.h"
 #include "scheduler/ledger/instance_ledger.h"
 #include "scheduler/node_order.h"

@@ -8,8 +8,8 @@
 #include <compare>
 #include <cstdint>
 
+#include "base/containers/ordered_runs.h"
 #include "base/id.h"
-#include "base/ordered_runs.h"
 #include "scheduler/ledger/instance_ledger.h"
 
 namespace mobula::internal::scheduler {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/model/start_identity.h"
+#include "base/model/jobs/start_identity.h"
 
 namespace mobula::internal::scheduler {
 namespace {

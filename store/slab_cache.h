@@ -11,9 +11,9 @@
 #include <optional>
 #include <span>
 
+#include "base/containers/table.h"
 #include "base/id.h"
 #include "base/result.h"
-#include "base/table.h"
 #include "store/core/slab_space.h"
 #include "store/slab.h"
 

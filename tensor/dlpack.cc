@@ -9,7 +9,7 @@
 #include <mobula/errors.h>
 #include <mobula/tensor.h>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/mutex.h"
 #include "tensor/dlpack_abi.h"
 #include "tensor/layout.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
 #include "tensor/storage.h"
 
 namespace mobula::detail {

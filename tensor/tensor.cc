@@ -6,7 +6,7 @@
 
 #include <mobula/errors.h>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "device/device_memory.h"
 #include "tensor/layout.h"
 #include "tensor/packing.h"

@@ -32,7 +32,7 @@ SENDING = [
     ("client/core/calls/tasks.h client/core/calls/tasks.cc",
      [("void Tasks::on({event}& event)", "add_task(std::move(event.call)"),
       ("void Tasks::push(", "streams_.say(stream, std::move(push))")]),
-    ("client/core/calls/call_streams.h client/core/calls/call_streams.cc",
+    ("client/core/calls/streams/call_streams.h client/core/calls/streams/call_streams.cc",
      [("void CallStreams::say(", "send_frames(stream, frames_)"),
       ("void CallStreams::send_frames(", "step_.emit(SendToExecutor{")]),
     ("client/engine/ring_links.h client/engine/ring_links.cc",
@@ -41,7 +41,7 @@ SENDING = [
     ("transport/ring/ring.h transport/ring/ring_defined.h",
      [("BasicRingWriter<Memory>::write(", "header_->written.store(written_"),
       ("BasicRingReader<Memory>::read(", "copy_out(taken_")]),
-    ("client/engine/callee_half.h client/engine/callee_half.cc",
+    ("client/engine/callee/callee_half.h client/engine/callee/callee_half.cc",
      [("Result<bool> CalleeHalf::read(", "ring.read(record_)"),
       ("void CalleeHalf::step_with_frame(", "core_.step(now, std::move(event), out)")]),
     ("client/executor/core/executor_core.h client/executor/core/executor_core.cc",
@@ -64,8 +64,8 @@ JOINTS = [
     ("client/engine/process_engine.cc", "void ProcessEngine::take(Event&& event)", "rings_.send(commands_)"),
     ("client/engine/ring_links.cc", "bool RingLinks::read(",
      "hearer.read_calls(link.opened.peer, link.reader)"),
-    ("client/engine/process_engine_callee.cc", "bool ProcessEngine::read_calls(", "callee_->read(caller, ring)"),
-    ("client/engine/process_engine_callee.cc", "void ProcessEngine::carry_out(", "runner_->take(commands)"),
+    ("client/engine/callee/process_engine_callee.cc", "bool ProcessEngine::read_calls(", "callee_->read(caller, ring)"),
+    ("client/engine/callee/process_engine_callee.cc", "void ProcessEngine::carry_out(", "runner_->take(commands)"),
 ]
 
 WAYS = {

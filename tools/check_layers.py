@@ -3,7 +3,7 @@
 
 Reads the page's two tables and reports breaches as `file:line: text`: every include and every LINKS item that the
 first table does not allow, every cycle, and every broken link of the page. Also reports constructs in a pure core that
-depend on time, threads, chance, or addresses. Calls of nlohmann's `dump` belong in base/json_writer.h (tests are
+depend on time, threads, chance, or addresses. Calls of nlohmann's `dump` belong in base/text/json_writer.h (tests are
 exempt). Files and lines have the limits of docs/style.md. A raw string is data: its lines may be longer. Prints only breaches. An aim below a limit is left to the reader of a change: warnings for
 416 files above an aim found no fault.
 Usage: check_layers.py [ROOT]. Exits 1 if there is a breach.
@@ -41,7 +41,7 @@ IMPURE = [
 ]
 
 
-JSON_WRITER = "base/json_writer.h"
+JSON_WRITER = "base/text/json_writer.h"
 JSON_TREES = ROOMS + ("bench", "examples", "include")  # tests print documents in messages
 
 

@@ -28,8 +28,8 @@ IDENTIFIER = re.compile(r'[A-Za-z_]\w*')
 PART = re.compile(r'[A-Z]?[a-z]+|[A-Z]+(?![a-z])')
 VAGUE = re.compile(r'ask(?:s|ed|er|ers|ing)?|rooms?|look(?:s|ed|er|ing)?|places?', re.I)
 VERBS = re.compile(r'place|place_from|place_group|try_to_place|Places[A-Z]\w*')  # of the scheduler and the tables of the head
-PLACERS = ("scheduler/", "head/core/", "tests/scheduler/", "tests/head/core/", "bench/packing")
-SEARCHERS = ("tune/", "tests/tune/", "bench/tune_")
+PLACERS = ("scheduler/", "head/core/", "tests/scheduler/", "tests/head/core/", "bench/scheduler/packing")
+SEARCHERS = ("tune/", "tests/tune/", "bench/tune/")
 
 
 def is_vague(path, name):

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 
 namespace mobula::internal::worker {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "protocol/codec/messages.h"
 #include "worker/exit_status.h"
 

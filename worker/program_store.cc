@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/program/library_name.h"
 #include "protocol/program/program_files.h"

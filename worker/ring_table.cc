@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "transport/local/shared_memory.h"
 #include "transport/ring/ring.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "protocol/tickets/ticket.h"
 #include "protocol/tickets/ticket_clock.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "worker/slot_processes.h"
 
 namespace mobula::internal::worker {

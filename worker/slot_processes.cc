@@ -7,7 +7,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "protocol/messages/output_label_line.h"
 #include "transport/bus/curve.h"
 

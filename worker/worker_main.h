@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/time.h"
 #include "device/detection/probe.h"
 #include "protocol/program/cluster_files.h"

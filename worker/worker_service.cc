@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/slow_step.h"
 #include "protocol/messages/core_records.h"
 #include "protocol/process_identity.h"

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <iterator>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/model/granted_threads.h"
-#include "base/model/job_files_variable.h"
+#include "base/model/jobs/job_files_variable.h"
 #include "device/framework_limits.h"
 #include "device/mask.h"
 #include "worker/transfers/mapped_file.h"

@@ -8,8 +8,8 @@
 
 #include "base/fields.h"
 #include "base/id.h"
+#include "base/model/jobs/principal.h"
 #include "base/model/payload.h"
-#include "base/model/principal.h"
 #include "mobula/detail/error_kind.h"
 
 namespace mobula::internal {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/fields.h"
-#include "base/model/isolation.h"
+#include "base/model/jobs/isolation.h"
 #include "base/model/request.h"
 #include "base/model/resources.h"
 

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "base/model/accelerator_vendor.h"
-#include "base/model/label_syntax.h"
+#include "base/model/labels/label_syntax.h"
 #include "base/model/resources.h"
 #include "base/quantity.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace mobula::internal {
 namespace {

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "base/block_pool.h"
-#include "base/copy_on_write.h"
+#include "base/containers/block_pool.h"
+#include "base/containers/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/model/direct_path.h"
-#include "base/model/entry_point.h"
+#include "base/model/jobs/entry_point.h"
+#include "base/model/jobs/principal.h"
 #include "base/model/payload.h"
-#include "base/model/principal.h"
 #include "base/model/request.h"
 
 namespace mobula::internal {
@@ -116,8 +116,8 @@ struct CallForm {
   std::string name_space;
   TransportPreference tensors;  // results: location of tensor elements, and transport preference
   bool beside = false;  // actors: runs on arrival, concurrently with other calls of the actor
-  // Actor calls: name and types of the method (client/api/call_signature.h), by which an executor
-  // of another program finds it.
+  // Actor calls: name and types of the method (client/api/untyped/call_signature.h), by which an
+  // executor of another program finds it.
   std::string method;
   std::string types;
   std::string group;  // actor calls: concurrency group; empty: the actor's own limit

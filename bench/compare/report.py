@@ -189,7 +189,7 @@ def skipped(results):
 
 
 def tune(found):
-    """Speed and results of Tune next to its peers, from the files that bench/tune_speed.py and tune_quality.py write."""
+    """Speed and results of Tune next to its peers, from the files that bench/tune/tune_speed.py and tune_quality.py write."""
     def figure(row, side):
         value = row[side]
         return value if isinstance(value, str) else f"{number(value)} {row['unit']}"

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/output/output.h"

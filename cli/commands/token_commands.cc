@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <set>
 
-#include "base/model/node_labels.h"
+#include "base/model/labels/node_labels.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/tool_client.h"

@@ -1,5 +1,5 @@
 #include "cli/doctor/doctor.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/build_kind.h"
 
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/commands/head_flags.h"
-#include "cli/commands/run_record.h"
+#include "cli/commands/start/head_flags.h"
+#include "cli/commands/start/run_record.h"
 #include "cli/commands/token_commands.h"
 #include "cli/find_cluster.h"
 #include "protocol/process_identity.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/commands/log_source.h"
+#include "cli/commands/logs/log_source.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/log_merge.h"
 #include "cli/output/loss_report.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/output/color.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/table_columns.h"

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/find_cluster.h"
 #include "cli/tool_client.h"
 

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "cli/commands/job_commands.h"
+#include "cli/commands/jobs/job_commands.h"
 #include "cli/exit_code.h"
 #include "cli/output/log_lines.h"
 #include "cli/repl/live_names.h"

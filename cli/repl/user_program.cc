@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "base/time.h"
 
 extern "C" char** environ;

@@ -6,8 +6,8 @@
 
 #include <cerrno>
 
-#include "base/json_writer.h"
 #include "base/mutex.h"
+#include "base/text/json_writer.h"
 #include "base/time.h"
 #include "cli/tool_client.h"
 

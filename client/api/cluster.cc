@@ -4,7 +4,7 @@
 
 #include <mobula/detail/runtime.h>
 
-#include "client/api/callback_thread.h"
+#include "client/api/completion/callback_thread.h"
 
 namespace mobula {
 

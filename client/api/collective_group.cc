@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
-#include "client/engine/collective_groups.h"
+#include "client/engine/tensors/collective_groups.h"
 
 namespace mobula {
 namespace detail {

@@ -7,9 +7,9 @@
 
 #include <mobula/errors.h>
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
+#include "base/logging/stderr_queue.h"
 #include "base/mutex.h"
-#include "base/stderr_queue.h"
 
 namespace mobula::detail {
 

@@ -1,7 +1,7 @@
 // Node labels and conditions on them in public options. The rules are those of the model.
 #include <string>
 
-#include "base/model/label_syntax.h"
+#include "base/model/labels/label_syntax.h"
 #include "client/api/rules.h"
 
 namespace mobula::internal::client {

@@ -9,7 +9,7 @@
 
 #include <mobula/errors.h>
 
-#include "base/model/job_terms.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/quantity.h"
 #include "client/api/rules.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/id.h"
 #include "base/model/accelerator_vendor.h"
-#include "base/model/job_terms.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/model/resources.h"
 #include "base/quantity.h"
 

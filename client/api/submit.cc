@@ -7,8 +7,8 @@
 #include <mobula/errors.h>
 #include <mobula/get.h>
 
-#include "client/api/asynchronous.h"
-#include "client/api/call_signature.h"
+#include "client/api/completion/asynchronous.h"
+#include "client/api/untyped/call_signature.h"
 
 namespace mobula::detail {
 

@@ -5,7 +5,7 @@
 
 #include <mobula/errors.h>
 
-#include "client/api/untyped_payload.h"
+#include "client/api/untyped/untyped_payload.h"
 
 namespace mobula::detail {
 

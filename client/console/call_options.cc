@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

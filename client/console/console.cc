@@ -13,8 +13,8 @@
 #include <map>
 #include <string>
 
-#include "base/json_writer.h"
 #include "base/model/error_record.h"
+#include "base/text/json_writer.h"
 #include "client/console/call_options.h"
 #include "client/console/program_table.h"
 #include "client/console/request_reader.h"

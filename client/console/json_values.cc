@@ -10,8 +10,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "base/json_writer.h"
-#include "base/utf8.h"
+#include "base/text/json_writer.h"
+#include "base/text/utf8.h"
 #include "client/console/json_msgpack.h"
 #include "client/console/type_text.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "client/api/untyped_payload.h"
+#include "client/api/untyped/untyped_payload.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

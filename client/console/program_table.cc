@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/edit_distance.h"
+#include "base/text/edit_distance.h"
 #include "client/console/type_text.h"
 
 namespace mobula::internal::runtime::console {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

@@ -3,10 +3,10 @@
 // Thread: owner (one ClientCore). Not: decisions.
 #pragma once
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
+#include "base/containers/ring_buffer.h"
 #include "base/id.h"
 #include "base/model/task.h"
-#include "base/ring_buffer.h"
 #include "base/time.h"
 
 namespace mobula::internal::client {

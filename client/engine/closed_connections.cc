@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/stderr_queue.h"
+#include "base/logging/stderr_queue.h"
 
 namespace mobula::internal::client {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "client/engine/completions.h"
+#include "client/engine/caller/completions.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/model/error_record.h"
-#include "base/model/job_terms.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/model/request.h"
 #include "base/model/task.h"
 #include "mobula/detail/error_record.h"

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "base/stderr_queue.h"
-#include "client/api/interruption.h"
-#include "client/engine/callee_half.h"
-#include "client/engine/interruption_watch.h"
-#include "client/engine/local_tensors.h"
-#include "client/engine/span_answer.h"
+#include "base/logging/stderr_queue.h"
+#include "client/api/completion/interruption.h"
+#include "client/engine/callee/callee_half.h"
+#include "client/engine/callee/span_answer.h"
+#include "client/engine/caller/interruption_watch.h"
+#include "client/engine/tensors/local_tensors.h"
 #include "protocol/codec/messages.h"
 #include "protocol/tickets/ticket.h"
 

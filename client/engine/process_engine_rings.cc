@@ -1,7 +1,7 @@
 // Calls by ring, and the choice of the thread that reads the rings.
 #include <cstdio>
 
-#include "base/stderr_queue.h"
+#include "base/logging/stderr_queue.h"
 #include "client/engine/process_engine.h"
 #include "mobula/detail/stages.h"
 #include "protocol/codec/messages.h"

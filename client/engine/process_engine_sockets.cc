@@ -1,9 +1,9 @@
 // Messages by socket: the thread that sends them, the time of sending, and incoming messages.
 #include <cstdio>
 
-#include "base/stderr_queue.h"
+#include "base/logging/stderr_queue.h"
 #include "base/time.h"
-#include "client/engine/callee_half.h"
+#include "client/engine/callee/callee_half.h"
 #include "client/engine/process_engine.h"
 #include "protocol/codec/messages.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "client/api/call_signature.h"
-#include "client/engine/collective_groups.h"
+#include "client/api/untyped/call_signature.h"
 #include "client/engine/conversion.h"
+#include "client/engine/tensors/collective_groups.h"
 #include "device/host_identity.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"

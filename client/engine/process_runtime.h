@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "client/engine/completion_calls.h"
-#include "client/engine/local_tensors.h"
+#include "client/engine/callee/task_context.h"
+#include "client/engine/caller/completion_calls.h"
 #include "client/engine/process_engine.h"
 #include "client/engine/process_values.h"
-#include "client/engine/task_context.h"
-#include "client/engine/tensor_holders.h"
+#include "client/engine/tensors/local_tensors.h"
+#include "client/engine/tensors/tensor_holders.h"
 #include "mobula/detail/runtime.h"
 
 namespace mobula::internal::collective {

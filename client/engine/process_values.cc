@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/model/tensor_refs.h"
-#include "client/api/interruption.h"
+#include "client/api/completion/interruption.h"
 #include "client/engine/conversion.h"
 #include "tensor/origins.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/model/task.h"
-#include "client/engine/local_tensors.h"
+#include "client/engine/callee/task_context.h"
 #include "client/engine/process_engine.h"
-#include "client/engine/task_context.h"
+#include "client/engine/tensors/local_tensors.h"
 #include "mobula/detail/runtime.h"
 
 namespace mobula::internal::client {

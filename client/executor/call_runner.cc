@@ -7,9 +7,9 @@
 #include <functional>
 #include <iostream>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/model/tensor_refs.h"
-#include "client/api/call_signature.h"
+#include "client/api/untyped/call_signature.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
 #include "client/executor/item_producer.h"

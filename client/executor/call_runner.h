@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/queue.h"
-#include "client/api/language_host.h"
-#include "client/engine/callee_half.h"
+#include "base/containers/queue.h"
+#include "client/api/untyped/language_host.h"
+#include "client/engine/callee/callee_half.h"
 #include "client/engine/engine_options.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/core/executor_core.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "client/api/call_signature.h"
+#include "client/api/untyped/call_signature.h"
 #include "client/engine/conversion.h"
 
 namespace mobula::internal::executor {

@@ -4,10 +4,10 @@
 #include <iterator>
 #include <utility>
 
-#include "base/stderr_queue.h"
-#include "client/api/callback_thread.h"
+#include "base/logging/stderr_queue.h"
+#include "client/api/completion/callback_thread.h"
 #include "client/api/exit_phase.h"
-#include "client/engine/callee_half.h"
+#include "client/engine/callee/callee_half.h"
 #include "client/engine/conversion.h"
 #include "client/executor/call_runner.h"
 

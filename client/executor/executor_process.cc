@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "client/api/language_host.h"
+#include "client/api/untyped/language_host.h"
 #include "client/executor/crash_trace.h"
 #include "client/executor/executor_shell.h"
 #include "client/executor/executor_start.h"

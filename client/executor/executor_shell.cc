@@ -10,12 +10,12 @@
 #include <map>
 #include <thread>
 
-#include "base/log.h"
+#include "base/logging/log.h"
+#include "base/logging/stderr_queue.h"
 #include "base/model/trace_parent.h"
-#include "base/stderr_queue.h"
 #include "client/api/exit_phase.h"
-#include "client/api/language_host.h"
-#include "client/engine/callee_half.h"
+#include "client/api/untyped/language_host.h"
+#include "client/engine/callee/callee_half.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"

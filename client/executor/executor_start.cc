@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "base/stderr_queue.h"
+#include "base/logging/stderr_queue.h"
 #include "client/executor/fork_server.h"
 #include "protocol/codec/messages.h"
 #include "transport/local/local_frame.h"

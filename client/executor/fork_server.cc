@@ -23,7 +23,7 @@
 #include <sys/rseq.h>
 #endif
 
-#include "client/api/language_host.h"
+#include "client/api/untyped/language_host.h"
 #include "client/executor/fork_check.h"
 #include "protocol/messages/fork_server_wire.h"
 #include "transport/bus/zmq_parts.h"

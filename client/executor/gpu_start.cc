@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/model/nccl_rank.h"
 #include "device/host_identity.h"
 

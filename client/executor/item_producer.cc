@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "client/engine/callee_half.h"
+#include "client/engine/callee/callee_half.h"
 #include "client/engine/conversion.h"
 #include "client/executor/call_runner.h"
 

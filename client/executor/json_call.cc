@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/edit_distance.h"
-#include "base/json_writer.h"
-#include "client/api/call_signature.h"
-#include "client/api/callback_thread.h"
-#include "client/api/untyped_payload.h"
+#include "base/text/edit_distance.h"
+#include "base/text/json_writer.h"
+#include "client/api/completion/callback_thread.h"
+#include "client/api/untyped/call_signature.h"
+#include "client/api/untyped/untyped_payload.h"
 #include "client/console/json_msgpack.h"
 #include "client/console/json_values.h"
 #include "client/console/neutral_parts.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/model/task.h"
-#include "client/api/language_host.h"
+#include "client/api/untyped/language_host.h"
 #include "mobula/detail/registry.h"
 
 namespace mobula::internal::executor {

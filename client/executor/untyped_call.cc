@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "base/log.h"
-#include "client/api/host_call.h"
-#include "client/api/language_host.h"
-#include "client/engine/completions.h"
+#include "base/logging/log.h"
+#include "client/api/untyped/host_call.h"
+#include "client/api/untyped/language_host.h"
+#include "client/engine/caller/completions.h"
 #include "client/engine/conversion.h"
 
 namespace mobula::internal::executor {

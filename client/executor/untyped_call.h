@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "client/engine/task_context.h"
+#include "client/engine/callee/task_context.h"
 #include "client/executor/core/executor_commands.h"
 #include "client/executor/deferred_call.h"
 #include "mobula/detail/registry.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "client/api/interruption.h"
+#include "client/api/completion/interruption.h"
 #include "transport/local/local_frame.h"
 #include "transport/local/local_listener.h"
 

@@ -9,11 +9,11 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/logging/stderr_queue.h"
 #include "base/model/trace_parent.h"
 #include "base/mutex.h"
-#include "base/stderr_queue.h"
-#include "client/api/interruption.h"
-#include "client/api/language_host.h"
+#include "client/api/completion/interruption.h"
+#include "client/api/untyped/language_host.h"
 #include "client/engine/conversion.h"
 #include "mobula/detail/registry.h"
 #include "protocol/codec/messages.h"

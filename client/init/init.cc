@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/log.h"
+#include "base/logging/log.h"
+#include "base/logging/stderr_queue.h"
 #include "base/model/trace_parent.h"
-#include "base/stderr_queue.h"
-#include "client/api/interruption.h"
-#include "client/api/language_host.h"
+#include "client/api/completion/interruption.h"
 #include "client/api/rules.h"
+#include "client/api/untyped/language_host.h"
 #include "client/console/console.h"
 #include "client/engine/conversion.h"
 #include "client/executor/executor_process.h"

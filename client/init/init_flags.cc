@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/amount_text.h"
 #include "base/quantity.h"
+#include "base/text/amount_text.h"
 
 namespace mobula::internal::runtime {
 namespace {

@@ -17,10 +17,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/json_writer.h"
 #include "base/quantity.h"
+#include "base/text/json_writer.h"
 #include "base/time.h"
-#include "client/api/interruption.h"
+#include "client/api/completion/interruption.h"
 
 extern "C" char** environ;
 

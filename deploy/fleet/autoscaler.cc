@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "deploy/fleet/fleet_document.h"
 #include "deploy/fleet/planner_state.h"
 #include "scheduler/planner/planner.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "deploy/fleet/autoscaler.h"
 #include "protocol/tickets/token.h"
 

@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/amount_text.h"
-#include "base/json_writer.h"
 #include "base/model/executor_bounds.h"
-#include "base/model/label_selector.h"
+#include "base/model/labels/label_selector.h"
+#include "base/text/amount_text.h"
+#include "base/text/json_writer.h"
 #include "deploy/yaml_value.h"
 
 namespace mobula::internal::fleet {

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::fleet {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/json_writer.h"
 #include "base/model/resources.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::provider {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <charconv>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::provider {
 namespace {

@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "base/time.h"
 #include "deploy/provider/agent_flags.h"
 #include "deploy/provider/serve_provider.h"

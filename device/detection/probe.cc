@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/model/executor_bounds.h"
-#include "base/model/node_labels.h"
+#include "base/model/labels/node_labels.h"
 
 namespace mobula::internal {
 namespace {

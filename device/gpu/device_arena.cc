@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "base/free_ranges.h"
+#include "base/containers/free_ranges.h"
 #include "base/mutex.h"
 
 namespace mobula::internal {

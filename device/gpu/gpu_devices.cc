@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/mutex.h"
 #include "base/thread_start.h"
 #include "device/detection/pci.h"

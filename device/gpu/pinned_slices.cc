@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/mutex.h"
 
 namespace mobula::internal {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "head/core/view/metrics_writer.h"
 
 namespace mobula::internal::head {

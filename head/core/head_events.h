@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "base/time.h"
 #include "protocol/codec/codec.h"
 #include "protocol/messages/agent_control.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/id.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "protocol/messages/agent_control.h"
 
 namespace mobula::internal::head {

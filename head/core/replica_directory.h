@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "protocol/messages/agent_control.h"
 
 namespace mobula::internal::head {

@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 #include "head/core/head_events.h"
-#include "head/core/rows.h"
+#include "head/core/records/rows.h"
 
 namespace mobula::internal::head {
 

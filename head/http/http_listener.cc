@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "transport/net/tcp.h"
 
 namespace mobula::internal::head {

@@ -9,7 +9,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "head/http/page_assets.h"
 #include "protocol/messages/tool_documents.h"
 #include "protocol/tickets/token.h"

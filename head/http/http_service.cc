@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "base/json_writer.h"
-#include "base/log.h"
+#include "base/logging/log.h"
+#include "base/text/json_writer.h"
 #include "base/thread_start.h"
-#include "head/core/rejection_log.h"
+#include "head/core/records/rejection_log.h"
 #include "head/core/view/metrics_writer.h"
 #include "head/http/http_pages.h"
 #include "protocol/messages/tool_documents.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "head/http/span_rows.h"
 #include "protocol/codec/codec.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "protocol/messages/span_facts.h"
+#include "protocol/messages/facts/span_facts.h"
 
 namespace mobula::internal::head {
 

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <system_error>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 
 namespace mobula::internal::head {
 namespace {

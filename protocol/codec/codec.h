@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/model/error_record.h"

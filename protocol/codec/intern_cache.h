@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal {

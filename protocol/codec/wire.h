@@ -7,10 +7,10 @@
 #include <string>
 #include <type_traits>
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "protocol/version.h"
 
 namespace mobula::internal {

@@ -13,12 +13,12 @@
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
 #include "protocol/codec/wire.h"
-#include "protocol/messages/node_facts.h"
+#include "protocol/messages/facts/node_facts.h"
+#include "protocol/messages/facts/span_facts.h"
+#include "protocol/messages/facts/transfer_facts.h"
 #include "protocol/messages/node_queries.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/slot_messages.h"
-#include "protocol/messages/span_facts.h"
-#include "protocol/messages/transfer_facts.h"
 
 namespace mobula::internal {
 

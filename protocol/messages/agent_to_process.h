@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "protocol/codec/wire.h"
-#include "protocol/messages/leased_gpu.h"
+#include "protocol/messages/facts/leased_gpu.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/process_to_agent.h"
 #include "protocol/messages/ring_messages.h"

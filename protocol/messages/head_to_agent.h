@@ -13,11 +13,11 @@
 #include "base/model/task.h"
 #include "protocol/codec/wire.h"
 #include "protocol/messages/agent_to_head.h"
+#include "protocol/messages/facts/span_facts.h"
+#include "protocol/messages/facts/transfer_facts.h"
 #include "protocol/messages/job_messages.h"
 #include "protocol/messages/node_queries.h"
 #include "protocol/messages/process_control.h"
-#include "protocol/messages/span_facts.h"
-#include "protocol/messages/transfer_facts.h"
 
 namespace mobula::internal {
 

@@ -12,9 +12,9 @@
 #include "base/model/reason.h"
 #include "base/model/task.h"
 #include "base/time.h"
-#include "protocol/messages/span_facts.h"
-#include "protocol/messages/task_facts.h"
-#include "protocol/messages/transfer_facts.h"
+#include "protocol/messages/facts/span_facts.h"
+#include "protocol/messages/facts/task_facts.h"
+#include "protocol/messages/facts/transfer_facts.h"
 #include "protocol/program/program.h"
 
 namespace mobula::internal {

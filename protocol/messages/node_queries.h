@@ -12,7 +12,7 @@
 #include "base/id.h"
 #include "base/model/payload.h"
 #include "base/time.h"
-#include "protocol/messages/node_facts.h"
+#include "protocol/messages/facts/node_facts.h"
 
 namespace mobula::internal {
 

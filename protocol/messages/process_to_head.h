@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/model/group.h"
-#include "base/model/job_terms.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/model/node_shape.h"
 #include "base/model/reason.h"
 #include "base/model/task.h"
 #include "base/time.h"
-#include "protocol/messages/class_use.h"
-#include "protocol/messages/span_facts.h"
-#include "protocol/messages/task_facts.h"
-#include "protocol/messages/transfer_facts.h"
+#include "protocol/messages/facts/class_use.h"
+#include "protocol/messages/facts/span_facts.h"
+#include "protocol/messages/facts/task_facts.h"
+#include "protocol/messages/facts/transfer_facts.h"
 #include "protocol/program/program.h"
 
 namespace mobula::internal {

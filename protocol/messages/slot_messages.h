@@ -9,7 +9,7 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "base/model/resident_results.h"
 
 namespace mobula::internal {

@@ -14,7 +14,7 @@
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/model/direct_path.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "protocol/codec/wire.h"
 
 namespace mobula::internal {

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "base/json_writer.h"
 #include "base/model/error_record.h"
+#include "base/text/json_writer.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/task_facts.h"
+#include "protocol/messages/facts/task_facts.h"
 
 namespace mobula::internal {
 

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "protocol/codec/wire.h"
-#include "protocol/messages/task_facts.h"
+#include "protocol/messages/facts/task_facts.h"
 
 namespace mobula::internal {
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal {
 namespace {

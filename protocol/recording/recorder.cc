@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal {

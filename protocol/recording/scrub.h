@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
 #include "base/fields.h"
 #include "base/hash.h"
 #include "base/model/payload.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/queue.h"
+#include "base/containers/queue.h"
 #include "base/time.h"
 #include "protocol/codec/wire.h"
 

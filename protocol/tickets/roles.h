@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "protocol/messages/agent_control.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"

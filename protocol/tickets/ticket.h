@@ -11,7 +11,7 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "base/result.h"
 #include "protocol/tickets/revocation_list.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
-#include "base/model/label_selector.h"
+#include "base/model/labels/label_selector.h"
 #include "scheduler/groups/group_feasibility.h"
 
 namespace mobula::internal::scheduler {

@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/containers/table.h"
 #include "base/model/group.h"
-#include "base/table.h"
 #include "base/time.h"
 #include "scheduler/groups/group_placer.h"
 #include "scheduler/ledger/slot_accounting.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/containers/ordered_runs.h"
 #include "base/id.h"
-#include "base/ordered_runs.h"
 #include "base/quantity.h"
 
 namespace mobula::internal::scheduler {

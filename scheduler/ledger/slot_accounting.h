@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "base/containers/ordered_runs.h"
+#include "base/containers/table.h"
 #include "base/id.h"
-#include "base/model/job_terms.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/model/node_shape.h"
-#include "base/ordered_runs.h"
-#include "base/table.h"
 #include "base/time.h"
 #include "scheduler/cluster_view.h"
 #include "scheduler/ledger/amount_sums.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/model/start_identity.h"
+#include "base/model/jobs/start_identity.h"
 
 namespace mobula::internal::scheduler {
 

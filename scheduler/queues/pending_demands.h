@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/grouped_ids.h"
+#include "base/containers/grouped_ids.h"
+#include "base/containers/ordered_runs.h"
 #include "base/id.h"
 #include "base/model/request.h"
-#include "base/ordered_runs.h"
 #include "base/time.h"
 #include "scheduler/ledger/slot_accounting.h"
 #include "scheduler/policy.h"

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/containers/ordered_runs.h"
 #include "base/id.h"
-#include "base/model/job_terms.h"
-#include "base/ordered_runs.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/time.h"
 #include "scheduler/ledger/slot_accounting.h"
 #include "scheduler/queues/request_shapes.h"

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/containers/table.h"
 #include "base/hash.h"
 #include "base/id.h"
 #include "base/result.h"
-#include "base/table.h"
 #include "store/core/slab_space.h"
 
 namespace mobula::internal {

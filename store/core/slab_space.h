@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/containers/table.h"
 #include "base/id.h"
-#include "base/table.h"
 #include "store/core/slab_allocator.h"
 
 namespace mobula::internal {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <set>
 
+#include "base/containers/table.h"
 #include "base/hash.h"
 #include "base/id.h"
-#include "base/table.h"
 
 namespace mobula::internal {
 

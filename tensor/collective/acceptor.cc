@@ -14,7 +14,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/mutex.h"
 #include "device/host_identity.h"
 #include "tensor/collective/socket_stream.h"

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/mutex.h"
 #include "tensor/collective/core/reduction.h"
 #include "tensor/collective/member_task.h"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/id.h"
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "base/result.h"
 #include "protocol/messages/tensor_messages.h"
 #include "protocol/tickets/ticket.h"

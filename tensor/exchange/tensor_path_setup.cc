@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "device/host_identity.h"
 #include "tensor/exchange/device_endpoints.h"
 #include "tensor/exchange/plugin_files.h"

@@ -1,4 +1,4 @@
-#include "base/amount_text.h"
+#include "base/text/amount_text.h"
 
 #include <gtest/gtest.h>
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/containers/ordered_runs.h"
+#include "base/containers/table.h"
 #include "base/hash.h"
 #include "base/id.h"
-#include "base/ordered_runs.h"
 #include "base/quantity.h"
 #include "base/random.h"
-#include "base/table.h"
 
 namespace mobula::internal {
 namespace {

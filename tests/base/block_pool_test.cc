@@ -1,4 +1,4 @@
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/block_table.h"
+#include "base/containers/block_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include "base/logging/log.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

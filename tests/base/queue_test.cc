@@ -1,4 +1,4 @@
-#include "base/queue.h"
+#include "base/containers/queue.h"
 
 #include <gtest/gtest.h>
 

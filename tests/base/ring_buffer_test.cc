@@ -1,7 +1,7 @@
 // Ring buffer of the latest rows.
 #include <gtest/gtest.h>
 
-#include "base/ring_buffer.h"
+#include "base/containers/ring_buffer.h"
 
 namespace mobula::internal {
 namespace {

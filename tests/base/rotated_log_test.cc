@@ -1,5 +1,5 @@
 // A log that is rotated while it is read.
-#include "base/rotated_log.h"
+#include "base/logging/rotated_log.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/stderr_queue.h"
+#include "base/logging/stderr_queue.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

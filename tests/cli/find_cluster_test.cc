@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "cli/commands/stop.h"
+#include "cli/commands/start/stop.h"
 #include "cli/exit_code.h"
 
 namespace mobula::internal::cli {

@@ -1,4 +1,4 @@
-#include "client/api/completion_rows.h"
+#include "client/api/completion/completion_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <mobula/dynamic.h>
 #include <mobula/neutral.h>
 
-#include "client/api/language_host.h"
+#include "client/api/untyped/language_host.h"
 #include "client/fake_runtime.h"
 
 namespace mobula::dynamic {

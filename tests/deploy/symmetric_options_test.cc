@@ -1,4 +1,4 @@
-#include "cli/commands/symmetric_options.h"
+#include "cli/commands/start/symmetric_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

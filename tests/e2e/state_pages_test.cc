@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "cli/trace_format.h"
+#include "cli/commands/trace_format.h"
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {

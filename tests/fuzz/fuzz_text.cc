@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/model/label_selector.h"
+#include "base/model/labels/label_selector.h"
 #include "base/quantity.h"
-#include "head/core/view/request_json.h"
+#include "head/core/view/requests/request_json.h"
 #include "transport/net/address.h"
 
 namespace mobula::internal {

@@ -1,7 +1,7 @@
 // Packing quality of the scheduler in small cases, compared with Ray's rule and with the optimum.
 #include <gtest/gtest.h>
 
-#include "bench/packing.h"
+#include "bench/scheduler/packing.h"
 
 namespace mobula::internal::packing {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the work of the web page for a cluster of 1,000 nodes of 8 GPUs and 10,000 actors: requests, bytes, and elements.
 
-Usage: large_cluster_test.py MOBULA_BENCH_PAGE [TEST...]. Exits with 77 if there is no browser. Times are measured by bench/page_cost.py.
+Usage: large_cluster_test.py MOBULA_BENCH_PAGE [TEST...]. Exits with 77 if there is no browser. Times are measured by bench/queries/page_cost.py.
 """
 
 import os

@@ -12,7 +12,7 @@
 #include "client/core/client_core.h"
 #include "client/executor/core/executor_core.h"
 #include "head/core/head_core.h"
-#include "head/core/rows.h"
+#include "head/core/records/rows.h"
 #include "protocol/all_messages.h"
 #include "protocol/filler.h"
 #include "protocol/recording/recorder.h"

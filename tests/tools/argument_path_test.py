@@ -50,7 +50,7 @@ class ArgumentPath(unittest.TestCase):
         self.assertIn("no function 'void CallRunner::take(' exists", self.run_check().stdout)
 
     def test_detects_other_joint(self):
-        self.replace("client/engine/process_engine_callee.cc", r"runner_->take\(commands\)", "callee_->take(commands)")
+        self.replace("client/engine/callee/process_engine_callee.cc", r"runner_->take\(commands\)", "callee_->take(commands)")
         self.assertIn("'void ProcessEngine::carry_out(' does not contain", self.run_check().stdout)
 
     def test_counts_files(self):
@@ -62,8 +62,8 @@ class ArgumentPath(unittest.TestCase):
     def test_detects_return(self):
         way = argument_path.WAYS["task"]
         self.addCleanup(way.pop)
-        way.append(("client/engine/callee_half.h client/engine/callee_half.cc", []))
-        self.assertIn("client/engine/callee_half.h client/engine/callee_half.cc: the way returns to it",
+        way.append(("client/engine/callee/callee_half.h client/engine/callee/callee_half.cc", []))
+        self.assertIn("client/engine/callee/callee_half.h client/engine/callee/callee_half.cc: the way returns to it",
                       argument_path.check(self.root, "task")[1])
 
 

@@ -70,7 +70,7 @@ class CheckLayers(unittest.TestCase):
     def test_json_is_written_by_one_function(self):
         self.assert_breach("head/b.cc:1: a call of dump", {"head/b.cc": "auto text = row[\"id\"].dump();\n"})
         self.assert_breach("head/b.cc:2: a call of dump", {"head/b.cc": "\nauto text = json->dump (2);\n"})
-        self.assert_sound({"base/json_writer.h": "#pragma once\nauto text = json.dump(2);\n",
+        self.assert_sound({"base/text/json_writer.h": "#pragma once\nauto text = json.dump(2);\n",
                            "tests/b.cc": "auto text = json.dump();\n",
                            "head/c.cc": "// json.dump()\nauto text = dump(json) + memory_dump();\n"})
 
@@ -92,8 +92,8 @@ class CheckLayers(unittest.TestCase):
                            {"head/serve.cc": '#include <map>\n#include "worker/agent.h"\n'})
 
     def test_including_upwards_is_a_breach(self):
-        self.assert_breach("base may not include protocol", {"base/log.cc": '#include "protocol/message.h"\n'})
-        self.assert_breach("base may not include base/model", {"base/log.cc": '#include "base/model/request.h"\n'})
+        self.assert_breach("base may not include protocol", {"base/logging/log.cc": '#include "protocol/message.h"\n'})
+        self.assert_breach("base may not include base/model", {"base/logging/log.cc": '#include "base/model/request.h"\n'})
 
     def test_shell_may_not_include_core_of_another(self):
         self.assert_breach("worker may not include head/core",

@@ -65,7 +65,7 @@ class CheckNames(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             texts = {"tests/base/a_test.cc": "int FooBar() {\n  return ask_all();\n}\n", "bench/look.cc": "int x;\n",
                      "tests/scheduler/b_test.cc": "TEST(Scheduler, PlacesOneGroup) {}\nint room;\n",
-                     "tests/tune/c_test.cc": "int x = search.ask();\nint place;\n", "bench/tune_d.cc": "int ask = 1;\n",
+                     "tests/tune/c_test.cc": "int x = search.ask();\nint place;\n", "bench/tune/d.cc": "int ask = 1;\n",
                      "include/mobula/e.h": "int place;\n"}
             for path, text in texts.items():
                 (Path(directory) / path).parent.mkdir(parents=True, exist_ok=True)

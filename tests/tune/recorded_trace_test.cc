@@ -4,9 +4,9 @@
 
 #include <fstream>
 
-#include "tune/suggestion_runner.h"
+#include "tune/searchers/suggestion_runner.h"
+#include "tune/searchers/wrapper_runner.h"
 #include "tune/trace_runner.h"
-#include "tune/wrapper_runner.h"
 
 namespace mobula::internal::tune {
 namespace {

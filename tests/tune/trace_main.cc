@@ -7,9 +7,9 @@
 #include <string>
 
 #include "tune/resource_runner.h"
-#include "tune/suggestion_runner.h"
+#include "tune/searchers/suggestion_runner.h"
+#include "tune/searchers/wrapper_runner.h"
 #include "tune/trace_runner.h"
-#include "tune/wrapper_runner.h"
 
 namespace {
 

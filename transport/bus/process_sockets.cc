@@ -1,6 +1,6 @@
 #include "transport/bus/process_sockets.h"
 
-#include "base/stderr_queue.h"
+#include "base/logging/stderr_queue.h"
 
 #include <cstdio>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/model/principal.h"
+#include "base/model/jobs/principal.h"
 #include "base/result.h"
 #include "transport/bus/bus.h"
 #include "transport/loop/loop_thread.h"

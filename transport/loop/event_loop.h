@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/result.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/free_ranges.h"
+#include "base/containers/free_ranges.h"
 #include "base/mutex.h"
 
 namespace mobula::internal {

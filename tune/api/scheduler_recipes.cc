@@ -10,7 +10,7 @@
 
 #include <mobula/cluster.h>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
 #include "tune/core/schedulers/median_stopping.h"

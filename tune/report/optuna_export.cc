@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "tune/store/config_json.h"
 #include "tune/store/sqlite_database.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "base/time.h"
 #include "tune/store/experiment_store.h"
 #include "tune/store/row_columns.h"

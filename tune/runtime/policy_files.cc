@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tune/runtime/trial_files.h"
+#include "tune/runtime/trial/trial_files.h"
 #include "tune/store/config_json.h"
 
 namespace mobula::internal::tune {

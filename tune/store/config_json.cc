@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::tune {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline_heap.h"
-#include "base/table.h"
+#include "base/containers/deadline_heap.h"
+#include "base/containers/table.h"
 #include "protocol/session/session.h"
 #include "worker/core/outbox.h"
 #include "worker/core/worker_options.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline_heap.h"
-#include "base/table.h"
+#include "base/containers/deadline_heap.h"
+#include "base/containers/table.h"
 #include "worker/core/outbox.h"
 #include "worker/core/worker_options.h"
 

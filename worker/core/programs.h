@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "worker/core/outbox.h"
 #include "worker/core/transfers/transfers.h"
 

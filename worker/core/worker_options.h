@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/fields.h"
-#include "base/model/isolation.h"
+#include "base/model/jobs/isolation.h"
 #include "base/time.h"
 
 namespace mobula::internal::worker {

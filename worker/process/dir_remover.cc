@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "base/mutex.h"
 
 namespace mobula::internal::worker {

@@ -8,8 +8,8 @@
 #include <system_error>
 #include <vector>
 
-#include "base/log.h"
-#include "base/rotated_log.h"
+#include "base/logging/log.h"
+#include "base/logging/rotated_log.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "protocol/codec/messages.h"
 
 namespace mobula::internal::worker {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "protocol/program/cluster_files.h"
 #include "store/spill_file.h"
 #include "worker/event_delivery.h"

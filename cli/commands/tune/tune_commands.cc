@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/commands/tune/tune_control.h"
 #include "cli/commands/tune/tune_documents.h"
 #include "cli/commands/tune/tune_files.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/log_lines.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/calls/class_rows.h"
+#include "client/core/calls/dispatch/class_rows.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "client/core/calls/actor_queue.h"
-#include "client/core/calls/call_streams.h"
 #include "client/core/calls/fifo_cache.h"
+#include "client/core/calls/streams/call_streams.h"
 #include "client/core/calls/task_row.h"
 #include "client/core/client_events.h"
 #include "client/core/refs/call_arguments.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 
 namespace mobula::internal::client {
 

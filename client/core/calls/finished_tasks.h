@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
+#include "base/containers/queue.h"
 #include "base/model/task.h"
-#include "base/queue.h"
 #include "base/time.h"
 
 namespace mobula::internal::client {

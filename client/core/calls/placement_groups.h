@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/containers/table.h"
 #include "base/model/group.h"
-#include "base/table.h"
 #include "client/core/calls/group_events.h"
 #include "client/core/refs/object_refs.h"
 #include "client/core/step_context.h"

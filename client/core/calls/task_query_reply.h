@@ -3,10 +3,10 @@
 // Thread: owner (one ClientCore).
 #pragma once
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
 #include "client/core/calls/actors.h"
-#include "client/core/calls/call_streams.h"
-#include "client/core/calls/dispatcher.h"
+#include "client/core/calls/dispatch/dispatcher.h"
+#include "client/core/calls/streams/call_streams.h"
 #include "client/core/calls/task_end_log.h"
 #include "client/core/calls/tasks.h"
 #include "client/core/refs/object_refs.h"

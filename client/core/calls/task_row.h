@@ -8,7 +8,7 @@
 #include <deque>
 #include <optional>
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
 #include "base/model/task.h"
 #include "base/time.h"
 

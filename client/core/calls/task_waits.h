@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "base/block_pool.h"
-#include "base/table.h"
+#include "base/containers/block_pool.h"
+#include "base/containers/table.h"
 #include "client/core/refs/object_refs.h"
 #include "client/core/step_context.h"
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/table.h"
-#include "base/work_list.h"
+#include "base/containers/table.h"
+#include "base/containers/work_list.h"
 #include "client/core/calls/actors.h"
-#include "client/core/calls/call_streams.h"
-#include "client/core/calls/dispatcher.h"
-#include "client/core/calls/item_streams.h"
+#include "client/core/calls/dispatch/dispatcher.h"
+#include "client/core/calls/streams/call_streams.h"
+#include "client/core/calls/streams/item_streams.h"
 #include "client/core/calls/task_end_log.h"
 #include "client/core/calls/task_waits.h"
 #include "client/core/refs/call_arguments.h"

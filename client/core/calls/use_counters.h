@@ -16,7 +16,7 @@
 
 #include "base/model/task.h"
 #include "base/time.h"
-#include "protocol/messages/class_use.h"
+#include "protocol/messages/facts/class_use.h"
 
 namespace mobula::internal::client {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "client/core/refs/object_refs.h"
 
 namespace mobula::internal::client {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/block_table.h"
-#include "base/table.h"
-#include "base/work_list.h"
-#include "client/core/calls/call_streams.h"
-#include "client/core/calls/compact_queue.h"
+#include "base/containers/block_table.h"
+#include "base/containers/table.h"
+#include "base/containers/work_list.h"
+#include "client/core/calls/dispatch/compact_queue.h"
+#include "client/core/calls/streams/call_streams.h"
 #include "client/core/calls/task_end_log.h"
 #include "client/core/client_events.h"
 #include "client/core/refs/deferred_holds.h"

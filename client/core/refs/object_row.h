@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/copy_on_write.h"
+#include "base/containers/copy_on_write.h"
 #include "base/model/error_record.h"
 #include "base/model/task.h"
 #include "base/time.h"

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/containers/table.h"
 #include "base/model/stream_link.h"
-#include "base/table.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {

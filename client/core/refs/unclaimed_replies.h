@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
+#include "base/containers/table.h"
 #include "base/id.h"
-#include "base/table.h"
 
 namespace mobula::internal::client {
 

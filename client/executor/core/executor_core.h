@@ -14,11 +14,11 @@
 #include <variant>
 #include <vector>
 
-#include "base/copy_on_write.h"
-#include "base/deadline_heap.h"
-#include "base/queue.h"
-#include "base/ring_buffer.h"
-#include "base/table.h"
+#include "base/containers/copy_on_write.h"
+#include "base/containers/deadline_heap.h"
+#include "base/containers/queue.h"
+#include "base/containers/ring_buffer.h"
+#include "base/containers/table.h"
 #include "base/time.h"
 #include "client/executor/core/call_groups.h"
 #include "client/executor/core/executor_commands.h"

@@ -7,8 +7,8 @@
 #include <deque>
 #include <optional>
 
+#include "base/containers/table.h"
 #include "base/model/task.h"
-#include "base/table.h"
 
 namespace mobula::internal::executor {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "base/block_pool.h"
+#include "base/containers/block_pool.h"
 #include "base/id.h"
 
 namespace mobula::internal::executor {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/model/node_labels.h"
+#include "base/model/labels/node_labels.h"
 #include "base/time.h"
 #include "deploy/fleet/core/failure_kind.h"
 

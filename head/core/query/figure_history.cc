@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "head/core/head_tables.h"
+#include "head/core/view/devices/shared_use.h"
 #include "head/core/view/documents.h"
-#include "head/core/view/shared_use.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "head/core/head_tables.h"
 #include "head/core/view/documents.h"
-#include "head/core/view/submission_json.h"
+#include "head/core/view/requests/submission_json.h"
 
 namespace mobula::internal::head {
 namespace {

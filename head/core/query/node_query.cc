@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
-#include "base/rotated_log.h"
+#include "base/logging/rotated_log.h"
 #include "head/core/head_tables.h"
 #include "head/core/query/id_prefix.h"
+#include "head/core/view/devices/usage_json.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/list_part.h"
-#include "head/core/view/usage_json.h"
 #include "protocol/version.h"
 
 namespace mobula::internal::head {

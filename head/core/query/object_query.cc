@@ -6,7 +6,7 @@
 
 #include "base/coverage_mark.h"
 #include "head/core/head_tables.h"
-#include "head/core/view/memory_json.h"
+#include "head/core/view/devices/memory_json.h"
 #include "head/core/view/state_json.h"
 
 namespace mobula::internal::head {

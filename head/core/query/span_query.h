@@ -15,7 +15,7 @@
 #include "head/core/head_events.h"
 #include "head/core/query/fan_out.h"
 #include "head/core/query/query_targets.h"
-#include "protocol/messages/span_facts.h"
+#include "protocol/messages/facts/span_facts.h"
 
 namespace mobula::internal::head {
 

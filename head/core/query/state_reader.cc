@@ -10,12 +10,12 @@
 #include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
-#include "head/core/view/explain_json.h"
 #include "head/core/view/metrics_text.h"
 #include "head/core/view/planner_json.h"
+#include "head/core/view/requests/explain_json.h"
+#include "head/core/view/requests/submission_json.h"
+#include "head/core/view/requests/task_json.h"
 #include "head/core/view/state_json.h"
-#include "head/core/view/submission_json.h"
-#include "head/core/view/task_json.h"
 #include "protocol/tickets/verbs.h"
 
 namespace mobula::internal::head {

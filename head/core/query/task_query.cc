@@ -7,7 +7,7 @@
 #include "base/coverage_mark.h"
 #include "head/core/head_tables.h"
 #include "head/core/query/id_prefix.h"
-#include "head/core/view/task_json.h"
+#include "head/core/view/requests/task_json.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/id.h"
-#include "protocol/messages/transfer_facts.h"
+#include "protocol/messages/facts/transfer_facts.h"
 
 namespace mobula::internal::head {
 

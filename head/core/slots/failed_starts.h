@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline_map.h"
+#include "base/containers/deadline_map.h"
 #include "base/id.h"
 #include "base/time.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "base/model/start_identity.h"
+#include "base/model/jobs/start_identity.h"
 #include "head/core/head_tables.h"
 #include "head/core/slots/slot_table.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "base/model/start_identity.h"
+#include "base/model/jobs/start_identity.h"
 #include "head/core/head_tables.h"
-#include "protocol/messages/slot_digest.h"
+#include "protocol/messages/facts/slot_digest.h"
 
 namespace mobula::internal::head {
 namespace {

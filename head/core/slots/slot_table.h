@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/grouped_ids.h"
-#include "base/table.h"
-#include "head/core/node_table.h"
+#include "base/containers/grouped_ids.h"
+#include "base/containers/table.h"
+#include "head/core/nodes/node_table.h"
 #include "head/core/slots/failed_starts.h"
 #include "scheduler/scheduler.h"
 

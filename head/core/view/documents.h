@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/json_writer.h"
 #include "base/model/request.h"
+#include "base/text/json_writer.h"
 #include "head/core/head_tables.h"
 #include "scheduler/queues/need.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace mobula::internal::head {
 

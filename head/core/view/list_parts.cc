@@ -5,12 +5,12 @@
 #include <functional>
 #include <map>
 
+#include "head/core/view/devices/gpu_map_json.h"
+#include "head/core/view/devices/usage_json.h"
 #include "head/core/view/documents.h"
-#include "head/core/view/gpu_map_json.h"
-#include "head/core/view/group_json.h"
 #include "head/core/view/list_part.h"
+#include "head/core/view/requests/group_json.h"
 #include "head/core/view/state_json.h"
-#include "head/core/view/usage_json.h"
 
 namespace mobula::internal::head {
 namespace {

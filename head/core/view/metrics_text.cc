@@ -7,10 +7,10 @@
 
 #include "base/model/accelerator_vendor.h"
 #include "head/core/head_tables.h"
-#include "head/core/label_values.h"
-#include "head/core/view/shared_use.h"
+#include "head/core/nodes/label_values.h"
+#include "head/core/view/devices/shared_use.h"
+#include "head/core/view/requests/waiting_json.h"
 #include "head/core/view/state_json.h"
-#include "head/core/view/waiting_json.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "protocol/messages/class_use.h"
+#include "protocol/messages/facts/class_use.h"
 
 namespace mobula::internal::head {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/model/node_labels.h"
+#include "base/model/labels/node_labels.h"
 #include "head/core/view/documents.h"
 
 namespace mobula::internal::head {

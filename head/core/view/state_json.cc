@@ -5,16 +5,16 @@
 #include <functional>
 
 #include "head/core/query/id_prefix.h"
-#include "head/core/view/device_json.h"
+#include "head/core/view/devices/device_json.h"
+#include "head/core/view/devices/memory_json.h"
+#include "head/core/view/devices/shared_use.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
-#include "head/core/view/group_json.h"
 #include "head/core/view/list_part.h"
-#include "head/core/view/memory_json.h"
-#include "head/core/view/shared_use.h"
-#include "head/core/view/submission_json.h"
+#include "head/core/view/requests/group_json.h"
+#include "head/core/view/requests/submission_json.h"
+#include "head/core/view/requests/waiting_json.h"
 #include "head/core/view/transfer_json.h"
-#include "head/core/view/waiting_json.h"
 
 namespace mobula::internal::head {
 // ---- items -------------------------------------------------------------------------------------

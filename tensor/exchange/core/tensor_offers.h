@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "tensor/exchange/core/tensor_exchange_types.h"
 #include "tensor/exchange/core/two_sided_steps.h"
 

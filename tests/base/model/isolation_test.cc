@@ -1,4 +1,4 @@
-#include "base/model/isolation.h"
+#include "base/model/jobs/isolation.h"
 
 #include <gtest/gtest.h>
 

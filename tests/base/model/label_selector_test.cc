@@ -1,4 +1,4 @@
-#include "base/model/label_selector.h"
+#include "base/model/labels/label_selector.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tasks far from their turn are compact. The difference is visible in memory use alone.
-#include "client/core/calls/compact_queue.h"
+#include "client/core/calls/dispatch/compact_queue.h"
 
 #include "base/random.h"
 #include "client/core/small_client.h"

@@ -1,5 +1,5 @@
 // Authentication of callers, and their removal.
-#include "client/engine/callers.h"
+#include "client/engine/callee/callers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The spans in the reply of a process: all of the latest, or one task with concurrent calls.
-#include "client/engine/span_answer.h"
+#include "client/engine/callee/span_answer.h"
 
 #include <gtest/gtest.h>
 

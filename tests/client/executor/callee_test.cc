@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <mobula/service.h>
 
-#include "client/api/call_signature.h"
+#include "client/api/untyped/call_signature.h"
 #include "client/executor/json_call.h"
 
 namespace mobula::internal::executor {

@@ -1,6 +1,6 @@
 // Tests commands between the start order and the report of their agent. The journal has the order
 // before the agent has it.
-#include "head/core/submissions.h"
+#include "head/core/jobs/submissions.h"
 
 namespace mobula::internal::head {
 namespace {

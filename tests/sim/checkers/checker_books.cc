@@ -2,7 +2,7 @@
 // grants.
 #include <algorithm>
 
-#include "head/core/rows.h"
+#include "head/core/records/rows.h"
 #include "protocol/codec/messages.h"
 #include "sim/agent_role.h"
 #include "sim/process_role.h"

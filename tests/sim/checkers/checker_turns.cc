@@ -2,7 +2,7 @@
 // that the head receives and sends. Reports nothing if the head may have had other knowledge.
 #include <algorithm>
 
-#include "head/core/rows.h"
+#include "head/core/records/rows.h"
 #include "protocol/codec/messages.h"
 #include "sim/agent_role.h"
 #include "sim/process_role.h"

@@ -9,7 +9,7 @@
 
 #include "base/id.h"
 #include "protocol/messages/agent_control.h"
-#include "protocol/messages/class_use.h"
+#include "protocol/messages/facts/class_use.h"
 
 namespace mobula::internal::sim {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "head/core/rows.h"
+#include "head/core/records/rows.h"
 #include "protocol/codec/messages.h"
 
 namespace mobula::internal::sim {

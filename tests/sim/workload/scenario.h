@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/model/job_terms.h"
+#include "base/model/jobs/job_terms.h"
 #include "base/model/node_shape.h"
 #include "base/model/request.h"
 #include "base/random.h"

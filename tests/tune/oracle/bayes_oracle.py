@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the first suggestions of Ray's BayesOptSearch and predictions of scikit-learn's Gaussian process with the kernel
-of bayesian-optimization 1.4.3, for tests/tune/bayes_search_test.cc.
+of bayesian-optimization 1.4.3, for tests/tune/searchers/bayes_search_test.cc.
 
 usage: bayes_oracle.py [--seed S] >trace
 """

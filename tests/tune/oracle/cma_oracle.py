@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the states of cmaes 0.13.1 after given generations, for tests/tune/cma_search_test.cc.
+"""Writes the states of cmaes 0.13.1 after given generations, for tests/tune/searchers/cma_search_test.cc.
 
 usage: cma_oracle.py [--seed S] >trace
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes traces of the suggestions of Optuna 5.0's samplers for tests/tune/suggestion_runner.h.
+"""Writes traces of the suggestions of Optuna 5.0's samplers for tests/tune/searchers/suggestion_runner.h.
 
 usage: optuna_oracle.py tpe|motpe|nsga2 [--decisions N] [--seed S] [--divide K] >trace
 N counts suggested parameter values; --divide makes the studies shorter, for recorded traces.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes points of SciPy's Sobol sequence, times 2^30, for tests/tune/sobol_search_test.cc.
+"""Writes points of SciPy's Sobol sequence, times 2^30, for tests/tune/searchers/sobol_search_test.cc.
 
 usage: sobol_oracle.py [--scrambled] >trace
 Each line has the number of dimensions, the index, and the coordinates. With --scrambled, a line "matrices" with the

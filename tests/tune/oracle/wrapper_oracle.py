@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes traces of random calls of Ray Tune's search wrappers and stoppers (ray 2.60) for tests/tune/wrapper_runner.h.
+"""Writes traces of random calls of Ray Tune's search wrappers and stoppers (ray 2.60) for tests/tune/searchers/wrapper_runner.h.
 
 usage: wrapper_oracle.py all|limiter|repeater|stoppers [--decisions N] [--seed S] >trace
 """

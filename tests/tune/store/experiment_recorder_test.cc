@@ -1,5 +1,5 @@
 // Snapshots of experiments in their file, and the resume from them.
-#include "tune/runtime/experiment_recorder.h"
+#include "tune/runtime/experiment/experiment_recorder.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Checkpoints of trials on nodes with and without the storage of the experiment.
-#include "tune/runtime/trial_files.h"
+#include "tune/runtime/trial/trial_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/messages/core_records.h"
-#include "protocol/messages/slot_digest.h"
+#include "protocol/messages/facts/slot_digest.h"
 #include "worker/core/agents.h"
 
 namespace mobula::internal::worker {

@@ -1,7 +1,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "service_fixture.h"
 
 namespace mobula::internal::worker {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "worker/core/objects/object_context.h"
 #include "worker/core/objects/object_holds.h"
 

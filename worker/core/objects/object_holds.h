@@ -11,9 +11,9 @@
 #include <set>
 #include <vector>
 
+#include "base/containers/table.h"
 #include "base/model/task.h"
 #include "base/result.h"
-#include "base/table.h"
 #include "worker/core/objects/object_context.h"
 
 namespace mobula::internal::worker {

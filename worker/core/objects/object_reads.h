@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "worker/core/objects/home_directory.h"
 #include "worker/core/objects/object_context.h"
 #include "worker/core/objects/object_holds.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "store/core/spill_files.h"
 #include "worker/core/objects/object_context.h"
 #include "worker/core/objects/object_holds.h"

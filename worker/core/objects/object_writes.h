@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "worker/core/objects/home_directory.h"
 #include "worker/core/objects/object_context.h"
 #include "worker/core/objects/object_holds.h"

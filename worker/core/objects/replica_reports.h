@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "worker/core/objects/object_context.h"
 
 namespace mobula::internal::worker {

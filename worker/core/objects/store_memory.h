@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "store/core/eviction.h"
 #include "worker/core/objects/object_context.h"
 #include "worker/core/objects/object_holds.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "worker/core/objects/object_context.h"
 
 namespace mobula::internal::worker {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "protocol/messages/slot_digest.h"
+#include "protocol/messages/facts/slot_digest.h"
 
 namespace mobula::internal::worker {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline_heap.h"
-#include "base/table.h"
+#include "base/containers/deadline_heap.h"
+#include "base/containers/table.h"
 #include "worker/core/head_session.h"
 #include "worker/core/processes.h"
 #include "worker/core/programs.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "protocol/messages/peer_control.h"
 #include "worker/core/transfers/pull.h"
 

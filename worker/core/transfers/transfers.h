@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/table.h"
+#include "base/containers/table.h"
 #include "protocol/transfer_log.h"
 #include "store/core/slab_space.h"
 #include "worker/core/outbox.h"

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 
 namespace mobula::internal::worker {
 namespace {

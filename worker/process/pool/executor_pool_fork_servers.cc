@@ -7,7 +7,7 @@
 #include <csignal>
 #include <utility>
 
-#include "base/log.h"
+#include "base/logging/log.h"
 #include "worker/process/pool/executor_pool.h"
 
 namespace mobula::internal::worker {

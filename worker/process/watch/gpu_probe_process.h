@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/model/isolation.h"
+#include "base/model/jobs/isolation.h"
 #include "base/model/node_shape.h"
 #include "base/time.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/gpu/check/command.h"
-#include "device/gpu/check/stages.h"
+#include "device/gpu/check/stages/stages.h"
 
 namespace mobula::internal::gpu_check {
 

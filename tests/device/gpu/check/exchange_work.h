@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/result.h"
-#include "device/gpu/check/stages.h"
+#include "device/gpu/check/stages/stages.h"
 
 namespace mobula::internal::gpu_check {
 

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "device/gpu/check/intercepted_names.h"
+#include "device/gpu/check/python/intercepted_names.h"
 
 namespace mobula::internal::gpu_check {
 namespace {

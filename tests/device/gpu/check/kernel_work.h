@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "device/gpu/check/stages.h"
+#include "device/gpu/check/stages/stages.h"
 #include "device/gpu/gpu_context.h"
 
 namespace mobula::internal::gpu_check {

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "device/gpu/check/stages.h"
+#include "device/gpu/check/stages/stages.h"
 
 namespace mobula::internal::gpu_check {
 

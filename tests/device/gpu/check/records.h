@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/gpu/check/stages.h"
+#include "device/gpu/check/stages/stages.h"
 
 namespace mobula::internal::gpu_check {
 

@@ -24,7 +24,7 @@
 #include "device/gpu/check/budget.h"
 #include "device/gpu/check/descendants.h"
 #include "device/gpu/check/records.h"
-#include "device/gpu/check/stages.h"
+#include "device/gpu/check/stages/stages.h"
 
 namespace mobula::internal::gpu_check {
 namespace {
