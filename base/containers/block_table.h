@@ -174,6 +174,9 @@ class BlockTable {
   static std::size_t size_of(std::size_t block) {
     return std::size_t{1} << (block + first_block_bits);
   }
+  static bool is_large(std::size_t block) {
+    return size_of(block) * sizeof(Cell) > most_spare_bytes;
+  }
   static std::size_t first_of(std::size_t block) { return size_of(block) - size_of(0); }
   static std::size_t block_of(RowIndex row) {
     return static_cast<std::size_t>(std::bit_width(row + size_of(0))) - 1 - first_block_bits;
@@ -262,14 +265,13 @@ class BlockTable {
     if (block.rows > 0) return;
     block.used = 0;  // the next rows are in order again
     block.free = none;
-    free_empty_blocks();
+    if (is_large(number)) free_empty_blocks();
   }
   // A block remains if the rows may soon need it again.
   void free_empty_blocks() {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      const bool is_needed = size_of(i) * sizeof(Cell) <= most_spare_bytes ||
-                             4 * size_ >= first_of(i) || blocks_[i].rows > 0;
-      if (!is_needed) blocks_[i].cells.reset();
+      const bool is_needed = 4 * size_ >= first_of(i) || blocks_[i].rows > 0;
+      if (is_large(i) && !is_needed) blocks_[i].cells.reset();
     }
   }
 

@@ -16,8 +16,8 @@ class WorkList {
   // `work(item)` may call `run` of this list.
   template <class Work>
   void run(Item item, Work work) {
-    items_.push_back(std::move(item));
-    if (std::exchange(running_, true)) return;
+    if (std::exchange(running_, true)) return items_.push_back(std::move(item));
+    work(item);
     for (std::size_t next = 0; next < items_.size(); ++next) {
       const Item each = std::move(items_[next]);
       work(each);

@@ -133,9 +133,11 @@ void ObjectRefs::complete(ObjectId object, ValueRecord value) {
   if (row->is_inline()) {
     // The store holds the contents of a stored value, and this process holds those of an inline
     // value.
-    const auto contained = row->value->contained;
-    for (const auto& ref : contained) pin(ref);
-    row = &rows_.at(object);
+    if (!row->value->contained.empty()) {
+      const auto contained = row->value->contained;
+      for (const auto& ref : contained) pin(ref);
+      row = &rows_.at(object);
+    }
     if (row->exported && !row->value->in_store) store_inline(object, *row);
   } else if (row->wants > 0) {
     fetch(object, *row);
@@ -158,12 +160,18 @@ void ObjectRefs::unpin(ObjectId object) {
   if (row == nullptr) return;
   MOBULA_CHECK(row->pins > 0, "unpinned more often than pinned");
   --row->pins;
-  drop_if_unused(object);
+  drop_if_unused(object, *row);
 }
 
 // Drops an object that this process does not need. An exported object stays, with its lineage,
 // until its home reports that no process holds it.
 void ObjectRefs::drop_if_unused(ObjectId object) {
+  const auto* row = rows_.find(object);
+  if (row != nullptr) drop_if_unused(object, *row);
+}
+
+void ObjectRefs::drop_if_unused(ObjectId object, const ObjectRow& row) {
+  if (row.refs > 0 || row.pins > 0) return;
   drops_.run(object, [this](ObjectId each) { drop_one(each); });
 }
 
@@ -315,9 +323,11 @@ void ObjectRefs::on(const ReleaseRef& event) {
   if (row == nullptr) return void(port_.compact().release(event.object));
   MOBULA_CHECK(row->refs > 0, "released more refs than were taken");
   --row->refs;
-  if (row->position && row->owned && row->refs == 0)
+  if (row->position && row->owned && row->refs == 0) {
     port_.stream_used(row->creator, event.object, StreamUse::released);
-  drop_if_unused(event.object);
+    return drop_if_unused(event.object);  // the row may be erased
+  }
+  drop_if_unused(event.object, *row);
 }
 
 void ObjectRefs::on(const AdoptRef& event) {

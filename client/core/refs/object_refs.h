@@ -167,6 +167,7 @@ class ObjectRefs {
   void ensure_hold(ObjectId object, ObjectRow& row);
   void export_own(ObjectId object, bool by_position = false);
   void drop_if_unused(ObjectId object);
+  void drop_if_unused(ObjectId object, const ObjectRow& row);
   void drop_one(ObjectId object);
   void erase_object(ObjectId object);
   void return_location(ObjectId object, ObjectRow& row);
