@@ -299,10 +299,11 @@ std::vector<Mutated> mutations() {
 class RegionMutationTest : public testing::TestWithParam<Mutated> {};
 
 TEST_P(RegionMutationTest, DetectsMutation) {
-  for (const auto& each : cases()) {
-    if (GetParam().of_parts && !each.plan.parts) continue;
-    if (GetParam().of_idles && (!each.plan.idles || each.plan.crashes)) continue;
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  // A mutation shows in histories of some kinds, there mostly in the first ones.
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const auto& each : cases()) {
+      if (GetParam().of_parts && !each.plan.parts) continue;
+      if (GetParam().of_idles && (!each.plan.idles || each.plan.crashes)) continue;
       RegionWorld world(seed, each.plan, GetParam().mutation);
       if (!world.run().empty()) return;
     }
