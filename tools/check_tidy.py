@@ -5,9 +5,10 @@ The compile commands of build/dev must use clang++, and its precompiled headers 
 source stands for the sources that it includes. A header is checked with the sources that include it. A changed header
 without a source of its name is compiled alone.
 
---all combines unity sources of a library, because a check visits each header once per compilation. The other presets
-compile equally many sources at once (MOBULA_UNITY_SOURCES), so file-local names do not collide. --all leaves out tests/,
-half of the compilations. Tests are checked when they change, without the checks of performance.
+--all combines sources, because clang-tidy visits all headers once per compilation, at 5 s of processor time: up to
+MOST_SOURCES of a library, or up to MOST_PROGRAMS programs of one source, each in its own namespace. If a combination does
+not compile, for example because file-local names collide, its parts are checked alone. --all leaves out tests/, half of
+the compilations. Tests are checked when they change, without the checks of performance.
 
 usage: check_tidy.py [--build DIR] [--jobs N] [--all | --changed | FILE...]
   --changed  sources that differ from the merge base with origin/main, or from HEAD~1 without that branch (default)
@@ -26,7 +27,8 @@ from pathlib import Path
 
 FINDING = re.compile(r'^(?P<path>/[^:\n]+):(?P<line>\d+):\d+: (?:error|warning): (?P<text>.*) \[(?P<check>[^\]]+)\]$', re.M)
 SOURCES = {".cc", ".cpp"}
-MOST_SOURCES = 16  # sources per compilation, as in CMakePresets.json
+MOST_SOURCES = 16  # sources of a library, as in CMakePresets.json
+MOST_PROGRAMS = 20
 
 
 def git(root, *arguments):
@@ -55,6 +57,7 @@ class Unit:
         self.command = entry["command"]
         self.compiler = shlex.split(self.command)[0]
         self.database = None  # the directory of its compile command, if not the build directory
+        self.parts = []  # the units that this unit combines
         self.sources = {self.file}
         if "/Unity/" in entry["file"]:
             text = self.file.read_text() if self.file.is_file() else ""
@@ -92,38 +95,80 @@ def number(unit):
     return int(re.search(r'unity_(\d+)_', unit.file.name)[1])
 
 
+def library_text(units):
+    return "".join(f'#include "{unit.file}"\n' for unit in units)
+
+
+# A definition of a name that a header declares globally. It must remain in the global namespace.
+FOREIGN = re.compile(r'^(?:MOBULA_\w+\(|\w[\w<>:&*, ]* [\w~]+::[\w~]+\()', re.M)
+
+
+def is_program(unit):
+    if len(unit.sources) != 1:
+        return False
+    [source] = unit.sources
+    text = source.read_text() if source.is_file() else ""
+    return bool(re.search(r'^int main\(', text, re.M)) and not FOREIGN.search(text)
+
+
+def program_text(units):
+    """Each program in a namespace, after the headers of all programs."""
+    headers, bodies, outer = [], [], set()
+    for index, unit in enumerate(units):
+        [source] = unit.sources
+        text = source.read_text()
+        for name in re.findall(r'^#include +(["<][^">]+[">])', text, re.M):
+            near = source.parent / name[1:-1]
+            headers.append(f'#include "{near}"\n' if name[0] == '"' and near.is_file() else f"#include {name}\n")
+        # A part of mobula::x in the program's namespace sees the names of ::mobula::x.
+        opened = set()
+        for name in re.findall(r'^namespace ([\w:]+) {', text, re.M):
+            words = name.split("::")
+            opened |= {"::".join(words[:count]) for count in range(1, len(words) + 1)}
+        outer |= opened
+        links = "".join(f"namespace {name} {{\nusing namespace ::{name};\n}}\n" for name in sorted(opened))
+        bodies.append(f'namespace program_{index} {{\n{links}#include "{source}"\n}}\n')
+    return "".join([*dict.fromkeys(headers), *(f"namespace {name} {{}}\n" for name in sorted(outer)), *bodies])
+
+
 def combined(root, build, units):
-    """Units with the same options for at most MOST_SOURCES sources of one library, and all other units unchanged."""
-    libraries, others = {}, []
+    """Units that stand for several units with the same options, as few as possible, and all other units unchanged."""
+    kinds = {}
     for unit in units:
+        options = re.sub(r' -o \S+', "", unit.command).replace(str(unit.file), "")
         if re.search(r'/CMakeFiles/mobula_\w+\.dir/Unity/unity_\d+_', str(unit.file)):
-            options = re.sub(r' -o \S+', "", unit.command).replace(str(unit.file), "")
-            libraries.setdefault((unit.file.parent, unit.directory, options), []).append(unit)
+            kinds.setdefault((library_text, MOST_SOURCES, unit.file.parent, options), []).append(unit)
+        elif is_program(unit):
+            kinds.setdefault((program_text, MOST_PROGRAMS, "programs", options), []).append(unit)
         else:
-            others.append(unit)
+            kinds[unit.file] = [unit]
     database = build / "tidy"
-    made, entries, sources = [], [], {}
-    for (parent, directory, options), parts in libraries.items():
-        group = []
-        for unit in sorted(parts, key=number):
-            if not group or len(group[-1].sources) + len(unit.sources) > MOST_SOURCES:
-                group.append(Unit(root, build, {"directory": directory, "file": str(unit.file), "command": unit.command}))
-                group[-1].parts = []
-            group[-1].sources |= unit.sources
-            group[-1].names |= unit.names
-            group[-1].parts.append(unit.file)
-        for index, unit in enumerate(group):
-            file = database / parent.parent.name / f"{index}.cc"
-            entries.append({"directory": directory, "file": str(file), "command": unit.command.replace(str(unit.file), str(file))})
-            sources[file] = "".join(f'#include "{part}"\n' for part in unit.parts)
-            unit.file, unit.database = file, database
+    made, entries = [], []
+    for kind, parts in kinds.items():
+        groups = [[]]
+        for unit in sorted(parts, key=lambda unit: number(unit) if "/Unity/" in str(unit.file) else 0):
+            if groups[-1] and sum(len(part.sources) for part in groups[-1] + [unit]) > kind[1]:
+                groups.append([])
+            groups[-1].append(unit)
+        for group in groups:
+            if len(group) == 1:
+                made += group
+                continue
+            first = group[0]
+            file = database / f"{len(made)}.cc"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(kind[0](group))
+            # In a namespace, main needs a return.
+            command = first.command.replace(str(first.file), f"{file} -Wno-return-type")
+            entries.append({"directory": first.directory, "file": str(file), "command": command})
+            unit = Unit(root, build, entries[-1])
+            unit.sources = set().union(*(part.sources for part in group))
+            unit.names = set().union(*(part.names for part in group))
+            unit.is_test, unit.database, unit.parts = False, database, group
             made.append(unit)
-    for file, text in sources.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
     if entries:
         (database / "compile_commands.json").write_text(json.dumps(entries))
-    return made + others
+    return sorted(made, key=lambda unit: -len(unit.sources))
 
 
 def select(names, units, alone):
@@ -145,7 +190,9 @@ def run(root, build, unit):
     if unit.is_test:
         command.insert(1, "--checks=-performance-*")
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    return unit, done.returncode, done.stdout, done.stderr
+    if unit.parts and "[clang-diagnostic-error" in done.stdout:
+        return [result for part in unit.parts for result in run(root, build, part)]
+    return [(unit, done.returncode, done.stdout, done.stderr)]
 
 
 def main():
@@ -176,9 +223,11 @@ def main():
         units, uncovered = select(names, units, alone)
         for name in uncovered:
             print(f"check_tidy: no target of {build.name} compiles {name}, not checked")
-    findings, failures = {}, []
+    findings, failures, compilations = {}, [], 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for unit, status, output, errors in pool.map(lambda unit: run(root, build, unit), units):
+        results = (result for results in pool.map(lambda unit: run(root, build, unit), units) for result in results)
+        for unit, status, output, errors in results:
+            compilations += 1
             found = [match for match in FINDING.finditer(output)]
             for match in found:
                 path = os.path.relpath(match["path"], root)
@@ -195,7 +244,7 @@ def main():
     if findings:
         print("check_tidy: fix the code, or, if it is right, add '// NOLINT(check): reason' to the line")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"check_tidy: {len(units)} compilations, {used.ru_utime + used.ru_stime:.0f} s of processor time, "
+    print(f"check_tidy: {compilations} compilations, {used.ru_utime + used.ru_stime:.0f} s of processor time, "
           f"{len(findings)} findings, {len(failures)} failures")
     return 1 if findings or failures else 0
 

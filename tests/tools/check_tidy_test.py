@@ -85,6 +85,32 @@ class CheckTidy(unittest.TestCase):
         self.assertIn("check_tidy: 2 compilations", output)  # of 16 sources, and of 2
         self.assertEqual(self.run_tool("base/a.cc")[0], 0)
 
+    def programs(self, *texts):
+        """Writes programs and compiles each as its own unity source."""
+        self.write("include/mobula/part.h", "#pragma once\nnamespace mobula {\nstruct Part {};\n}\n")
+        for index, text in enumerate(texts):
+            self.write(f"examples/{index}.cc", text)
+        self.build({f"examples/CMakeFiles/{index}.dir/Unity/unity_0_cxx.cxx": [f"examples/{index}.cc"] for index in range(len(texts))})
+
+    def test_programs_in_one_compilation(self):
+        begin = f'#include "{self.root}/include/mobula/part.h"\nnamespace mobula::own {{\n'
+        self.programs(begin + "int same(Part) { return 0; }\n}\nint main() { return mobula::own::same(mobula::Part{}); }\n",
+                      begin + "int same(Part) { return 1; }\n}\n" + FAULT + "int main() {}\n")
+        status, output = self.run_tool("--all")
+        self.assertEqual(status, 1, output)
+        self.assertIn("examples/1.cc:9: modernize-use-override: ", output)
+        self.assertIn("check_tidy: 1 compilations, ", output)
+        self.assertIn(", 1 findings, 0 failures", output)
+
+    def test_programs_that_compile_alone(self):
+        self.programs('extern "C" int shared;\nint main() { return shared; }\n',
+                      'extern "C" char shared;\n' + FAULT + "int main() { return shared; }\n")
+        status, output = self.run_tool("--all")
+        self.assertEqual(status, 1, output)
+        self.assertIn("examples/1.cc:6: modernize-use-override: ", output)
+        self.assertNotIn("clang-diagnostic-error", output)
+        self.assertIn("check_tidy: 2 compilations, ", output)
+
     def test_changed_files_alone(self):
         self.write("base/a.cc", SOUND)
         self.write("base/b.cc", FAULT)
