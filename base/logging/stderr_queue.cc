@@ -45,7 +45,22 @@ void StderrQueue::print(std::string_view line) {
     ++unreported_;
     return;
   }
-  waiting_.append(line).push_back('\n');
+  queue_text(fmt::format("{}\n", line));
+}
+
+void StderrQueue::print_block(std::string_view lines) {
+  const MutexLock lock(mutex_);
+  if (broken_ || !waiting_.empty()) return;
+  forget_writer_of_parent();
+  queue_text(lines);
+  block_lines_ = std::count(lines.begin(), lines.end(), '\n');
+}
+
+void StderrQueue::queue_text(std::string_view text) {
+  // Moves the cursor to the begin of the block, and clears the screen from there.
+  if (block_lines_ > 0) waiting_ += fmt::format("\x1b[{}A\x1b[J", block_lines_);
+  block_lines_ = 0;
+  waiting_ += text;
   if (writing_) return;
   write_some();
   if (!waiting_.empty() && !broken_) start_writer();

@@ -30,11 +30,15 @@ class StderrQueue {
   StderrQueue& operator=(const StderrQueue&) = delete;
 
   void print(std::string_view line);  // appends a newline
+  // Prints lines that the next line or block erases, so that lines appear above the block. For
+  // terminals that are wider and higher than the block. Prints nothing while lines wait.
+  void print_block(std::string_view lines);
   // Waits until all lines are written, or until `timeout` passes without progress.
   void flush(Duration timeout);
   std::uint64_t dropped() const;
 
  private:
+  void queue_text(std::string_view text) MOBULA_REQUIRES(mutex_);
   void write_some() MOBULA_REQUIRES(mutex_);
   void report_dropped() MOBULA_REQUIRES(mutex_);
   void start_writer() MOBULA_REQUIRES(mutex_);
@@ -45,6 +49,7 @@ class StderrQueue {
   const std::size_t max_bytes_;
   mutable Mutex mutex_;
   std::string waiting_ MOBULA_GUARDED_BY(mutex_);
+  std::int64_t block_lines_ MOBULA_GUARDED_BY(mutex_) = 0;  // lines to erase
   std::uint64_t unreported_ MOBULA_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MOBULA_GUARDED_BY(mutex_) = 0;
   bool broken_ MOBULA_GUARDED_BY(mutex_) = false;   // the other end is closed

@@ -45,6 +45,26 @@ TEST_F(StderrQueueTest, WritesLinesAtOnce) {
   EXPECT_EQ(queue.dropped(), 0u);
 }
 
+TEST_F(StderrQueueTest, PrintsLinesAboveBlock) {
+  StderrQueue queue(write_.get());
+  queue.print_block("1 of 3\n2 of 3\n");
+  queue.print("line");
+  queue.print("next");
+  queue.print_block("3 of 3\n");
+  queue.print_block("done\n");
+  queue.print("last");
+  EXPECT_EQ(read_until("last"),
+            "1 of 3\n2 of 3\n\x1b[2A\x1b[Jline\nnext\n3 of 3\n\x1b[1A\x1b[Jdone\n\x1b[1A\x1b[J"
+            "last\n");
+}
+
+TEST_F(StderrQueueTest, ReaderStopped_BlockIsSkipped) {
+  StderrQueue queue(write_.get(), 100'000);
+  while (queue.dropped() == 0) queue.print(std::string(999, 'x'));
+  queue.print_block("progress\n");
+  EXPECT_EQ(read_until("lines were dropped").find("progress"), std::string::npos);
+}
+
 TEST_F(StderrQueueTest, ReaderStopped_WriterContinues) {
   StderrQueue queue(write_.get(), 100'000);
   const std::string line(999, 'x');
