@@ -1,3 +1,4 @@
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -43,6 +44,10 @@ Result<TrialStopperPtr> make_stopper(const api::Stop& stop, double time_budget_s
     if (!rule) return rule;
     rules.push_back(std::move(*rule));
   }
+  for (const auto& [metric, limit] : stop.limits())
+    if (std::isnan(limit))
+      return failure(ErrorCode::invalid_argument,
+                     "the limit of '" + metric + "' is nan; pass a number");
   if (!stop.limits().empty()) rules.push_back(make_limit_stopper(stop.limits()));
   return make_combined_stopper(std::move(rules));
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/logging/stderr_queue.h"
 #include "tune/runtime/trial/trial_files.h"
 #include "tune/store/config_json.h"
 
@@ -32,8 +33,7 @@ void append_policy(const std::string& directory, const TrialExploited& exploit) 
                       exploit.iteration, exploit.donor_iteration, to_json(exploit.donor_config),
                       to_json(exploit.config));
   file.flush();
-  if (error || !file)
-    fmt::print(stderr, "tune: write policy {}: failed; free space on the storage\n", own);
+  if (error || !file) print_stderr("tune: write policy {}: failed; free space on the storage", own);
 }
 
 void remove_policies(const std::string& directory) {

@@ -1,11 +1,11 @@
-// The progress of an experiment on the terminal: a table on a terminal, otherwise lines.
+// The progress of an experiment: a table that a terminal redraws, otherwise lines.
 // Thread: owner.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "tune/core/experiment/experiment_core.h"
 
@@ -19,25 +19,37 @@ struct ProgressOptions {
   bool terminal = false;
 };
 
+// The state outside the core.
+struct ProgressView {
+  double elapsed_s = 0;
+  std::string waiting = {};    // why the next trial waits; empty: it does not
+  std::string resources = {};  // resources of running trials
+  const std::map<TrialNumber, std::string>* nodes = nullptr;  // nodes of the last attempts
+  std::size_t columns = 160, lines = 1'000'000'000;           // size of the terminal
+};
+
 class ProgressTable {
  public:
   explicit ProgressTable(ProgressOptions options) : options_(std::move(options)) {}
 
-  // The table: at most 20 rows, counts, the best trial, and why the next trial waits.
-  std::string render(const ExperimentCore& core, double elapsed_s,
-                     const std::string& waiting) const;
+  // The table: counts, the best trial, resources, at most 20 rows, and why the next trial waits.
+  // No line is wider than the terminal, and the table is lower than it.
+  std::string render(const ExperimentCore& core, const ProgressView& view) const;
   // One line with the counts and the best trial.
   std::string summary(const ExperimentCore& core, double elapsed_s) const;
-  // Prints to the standard error output, at most 4 times a second on a terminal, and at most every
-  // 5 s otherwise, unless it is the last time.
-  void show(const ExperimentCore& core, double elapsed_s, const std::string& waiting, bool last);
-  bool terminal() const { return options_.terminal; }
+  // True if show() prints now: at most 4 times a second on a terminal, otherwise every 5 s.
+  bool is_due(double elapsed_s) const;
+  // Prints to the standard error output. The last table stays.
+  void show(const ExperimentCore& core, ProgressView view, bool last);
 
  private:
+  std::string counts(const ExperimentCore& core, double elapsed_s) const;
+  std::string best(const ExperimentCore& core) const;
+  std::string row(const ExperimentCore& core, const ProgressView& view, TrialNumber trial) const;
+
   ProgressOptions options_;
   double shown_at_s_ = -1e9;
   std::string shown_;
-  int shown_lines_ = 0;
 };
 
 }  // namespace mobula::internal::tune

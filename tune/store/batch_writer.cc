@@ -162,6 +162,15 @@ bool BatchWriter::apply(const SetTrialState& row) {
   return update.run();
 }
 
+bool BatchWriter::apply(const SetTrialProcess& row) {
+  auto& of_trial = statement("UPDATE trial SET node=? WHERE id=?");
+  of_trial << row.node << row.trial;
+  if (!of_trial.run()) return false;
+  auto& of_attempt = statement("UPDATE attempt SET node=?,pid=? WHERE trial=? AND n=?");
+  of_attempt << row.node << row.pid << row.trial << row.attempt;
+  return of_attempt.run();
+}
+
 bool BatchWriter::apply(const StoredAttempt& row) {
   auto& insert = statement("INSERT OR REPLACE INTO attempt VALUES(?,?,?,?,?,?,?,?)");
   insert << row.trial << row.number << row.node << row.pid << row.began_ms << row.ended_ms

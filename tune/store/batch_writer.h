@@ -42,6 +42,7 @@ class BatchWriter {
 
   bool apply(const StoredTrial& row);
   bool apply(const SetTrialState& row);
+  bool apply(const SetTrialProcess& row);
   bool apply(const StoredAttempt& row);
   bool apply(const StoredReport& row);
   bool apply(const StoredCheckpoint& row);

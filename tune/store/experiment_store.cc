@@ -27,6 +27,7 @@ std::size_t text_bytes(const StoredCheckpoint& row) { return row.directory.size(
 std::size_t text_bytes(const StoredEvent& row) { return row.body.size(); }
 std::size_t text_bytes(const StoredSnapshot& row) { return row.core.size() + row.searcher.size(); }
 std::size_t text_bytes(const StoredOutcome& row) { return row.body.size(); }
+std::size_t text_bytes(const SetTrialProcess& row) { return row.node.size(); }
 template <class Row>
 std::size_t text_bytes(const Row& /*row*/) {
   return 0;

@@ -148,13 +148,20 @@ struct SetTrialState {
   TrialNumber trial = 0;
   TrialState state = TrialState::pending;
 };
+// The process of an attempt that runs.
+struct SetTrialProcess {
+  TrialNumber trial = 0;
+  std::int64_t attempt = 0;
+  std::string node = {};
+  std::int64_t pid = 0;
+};
 
 // Trials, attempts, outcomes, and checkpoints replace the row of the same number. A report that
 // exists already stays as it is, so that a resumed controller may repeat it.
 using StoreChange =
     std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
                  EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState, EndOpenAttempts,
-                 StoredOutcome, StoredDecision>;
+                 StoredOutcome, StoredDecision, SetTrialProcess>;
 
 // "rung", "halving", "median", "population", and "continued", "paused", "promoted", "stopped",
 // "exploited".

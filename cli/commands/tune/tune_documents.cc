@@ -197,6 +197,13 @@ std::string pending_reason(const StoredTrial& trial, const std::string& waiting)
                              : "waits: " + trial.error;
 }
 
+// An attempt has no node until its process has answered.
+std::string running_reason(const StoredTrial& trial,
+                           const std::vector<tune::StoredAttempt>& attempts) {
+  const std::string& node = attempts.empty() ? trial.node : attempts.back().node;
+  return node.empty() ? "its process starts, or started less than 2 s ago" : "runs on node " + node;
+}
+
 // Reason for the end of a trial without an error.
 std::string end_reason(const std::vector<tune::StoredAttempt>& attempts,
                        const std::vector<tune::StoredDecision>& decisions,
@@ -226,14 +233,15 @@ std::string reason_of(const StoredTrial& trial, const std::vector<tune::StoredAt
     return end_reason(attempts, decisions, experiment.metric);
   const std::string decided =
       decisions.empty() ? "" : decision_text(decisions.back(), experiment.metric);
-  if (trial.state == TrialState::failed)
-    return fmt::format("failed after {} attempts: {}: {}", trial.attempts, trial.error_kind,
-                       trial.error);
+  if (trial.state == TrialState::failed) {
+    const std::string when = trial.attempts == 0 ? "before its first attempt"
+                                                 : fmt::format("after {} attempt{}", trial.attempts,
+                                                               trial.attempts == 1 ? "" : "s");
+    return fmt::format("failed {}: {}: {}", when, trial.error_kind, trial.error);
+  }
   std::string reason;
   switch (trial.state) {
-    case TrialState::running:
-      reason = "runs on node " + (trial.node.empty() ? "?" : trial.node);
-      break;
+    case TrialState::running: reason = running_reason(trial, attempts); break;
     case TrialState::pausing: reason = "saves a checkpoint because the scheduler paused it"; break;
     case TrialState::paused:
       reason = decided.empty() ? "waits because the scheduler paused it" : decided;

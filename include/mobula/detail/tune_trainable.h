@@ -87,6 +87,7 @@ struct TrialOrder {
   std::int64_t decided = 0;  // number of reports of this attempt that are decided
   bool stop = false;
   bool save = false;
+  bool identify = false;  // answer as soon as the process runs the attempt
 };
 
 // The actor of a trial. `run` executes the user's code; `next` exchanges reports and decisions.

@@ -70,7 +70,7 @@ TEST_F(TuneCommands, ShowsAndExplainsTrial) {
   EXPECT_THAT(shown.out, HasSubstr("trial 7 is failed"));
   EXPECT_THAT(shown.out, HasSubstr("METRICS"));
   const auto explained = mobula({"tune", "explain", "sample", "7"});
-  EXPECT_THAT(explained.out, HasSubstr("failed after 1 attempts: exception: std::runtime_error"));
+  EXPECT_THAT(explained.out, HasSubstr("failed after 1 attempt: exception: std::runtime_error"));
   EXPECT_THAT(explained.out, HasSubstr(" of "));
   EXPECT_EQ(mobula({"tune", "show", "sample", "99"}).code, 7);
   EXPECT_EQ(mobula({"tune", "show", "sample", "-1"}).code, 2);
@@ -245,6 +245,10 @@ TEST_F(TuneCommands, ExplainsEnds) {
   changes.emplace_back(
       tune::StoredTrial{.trial = 46, .state = tune::TrialState::running, .node = "gpu-node-1"});
   changes.emplace_back(tune::StoredTrial{.trial = 47});
+  // Its process has not answered; the second attempt may run on another node than the first.
+  changes.emplace_back(
+      tune::StoredTrial{.trial = 48, .state = tune::TrialState::running, .node = "gpu-node-1"});
+  changes.emplace_back(tune::StoredAttempt{.trial = 48, .number = 2, .began_ms = 1});
   changes.emplace_back(
       tune::SetExperimentState{"running", "max_concurrent_trials is 2, and 2 trials have groups"});
   const auto reason = [&](const std::string& trial) {
@@ -263,6 +267,13 @@ TEST_F(TuneCommands, ExplainsEnds) {
     EXPECT_EQ(reason("45"), "stopped at time 2: the user stopped the trial");
     EXPECT_EQ(reason("46"), "runs on node gpu-node-1");
     EXPECT_EQ(reason("47"), "waits: max_concurrent_trials is 2, and 2 trials have groups");
+    EXPECT_EQ(reason("48"), "its process starts, or started less than 2 s ago");
+    store->write({1001, {tune::SetTrialProcess{48, 2, "gpu-node-2", 77}}});
+    ASSERT_TRUE(store->flush().ok());
+    EXPECT_EQ(reason("48"), "runs on node gpu-node-2");
+    const auto shown = mobula({"tune", "show", "sample", "48", "-o", "json"}).json();
+    EXPECT_EQ(shown["node"], "gpu-node-2");
+    EXPECT_EQ(shown["attempt_list"][0]["pid"], 77);
   }
   EXPECT_EQ(reason("46"),
             "waits: no process runs the experiment; resume it; before: runs on node gpu-node-1");

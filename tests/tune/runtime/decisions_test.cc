@@ -1,9 +1,14 @@
 // Searchers, schedulers, stoppers, and checkpoints through the public interface.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <set>
+#include <thread>
+
+#include <mobula/context.h>
 
 #include "tune/runtime/run_fixture.h"
 
@@ -176,6 +181,48 @@ TEST(TuneProcesses, ReuseGivesTheSameReports) {
   EXPECT_EQ(processes[false].size(), 6U);
   EXPECT_EQ(processes[true].size(), 1U);
   EXPECT_EQ(losses[false], losses[true]);
+}
+
+// Waits for a file of the test before its first report.
+void silent(const tune::Config& config) {
+  const fs::path gate = fs::path(tune::get_context().directory).parent_path() / "gate";
+  while (!fs::exists(gate)) ::poll(nullptr, 0, 1);
+  tune::report(
+      {{"loss", config.number("x")}, {"node", current().node_id}, {"process", ::getpid()}});
+}
+
+std::string output_of(const std::string& command) {
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 256> part{};
+  while (std::fgets(part.data(), part.size(), pipe) != nullptr) output += part.data();
+  ::pclose(pipe);
+  return output;
+}
+
+TEST(TuneProcesses, SilentTrial_CommandsNameItsProcess) {
+  const auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 1);
+  const auto ask = [&](const std::string& command) {
+    return output_of(MOBULA_BINARY_DIR "/bin/mobula tune " + command + " " + options.name +
+                     " 0 --storage " + options.storage_path + " 2>&1");
+  };
+  std::string reason, shown;
+  std::thread observer([&] {
+    const double deadline = steady_seconds() + 60;
+    while (reason.find("runs on node ") == std::string::npos && steady_seconds() < deadline)
+      reason = ask("explain");
+    shown = ask("show");
+    const fs::path trials = fs::path(options.storage_path) / options.name / "trials";
+    fs::create_directories(trials);
+    std::ofstream(trials / "gate").put('x');
+  });
+  const auto results = tune::run<silent>(options);
+  observer.join();
+  ASSERT_EQ(results.all()[0].error, "");
+  const tune::Metrics& metrics = results.all()[0].metrics;
+  EXPECT_NE(reason.find("runs on node " + metrics.at("node").text()), std::string::npos) << reason;
+  EXPECT_NE(shown.find(std::to_string(metrics.at("process").integer())), std::string::npos)
+      << shown;
 }
 
 struct Halving final : tune::Searcher {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <cstring>
 #include <exception>
 #include <set>
 #include <variant>
@@ -14,6 +16,7 @@
 #include <mobula/errors.h>
 #include <mobula/get.h>
 
+#include "base/logging/stderr_queue.h"
 #include "base/model/error_record.h"
 #include "tune/api/core_values.h"
 #include "tune/runtime/policy_files.h"
@@ -46,6 +49,26 @@ TrialExitKind kind_of(const Error& error) {
   if (record.reason == reason_of(EndKind::out_of_memory)) return TrialExitKind::out_of_memory;
   if (record.reason == reason_of(EndKind::node_died)) return TrialExitKind::node_lost;
   return TrialExitKind::crash;
+}
+
+// For users, a trial is a process, and no actor whose call got no reply.
+std::string why_of(const Error& error) {
+  const auto& record = error.record();
+  const std::string text = error.what();
+  if (record.kind != mobula::detail::ErrorKind::actor_died || !text.starts_with(record.message))
+    return text;
+  std::string why;
+  if (record.reason == reason_of(EndKind::signalled)) {
+    const char* name = ::sigdescr_np(record.signal);
+    why = fmt::format("its process {} was killed by signal {} ({})", record.process, record.signal,
+                      name == nullptr ? "unknown" : name);
+  } else if (record.reason == reason_of(EndKind::exited)) {
+    why = fmt::format("its process {} exited with code {} before the function returned",
+                      record.process, record.exit_code);
+  } else {
+    return text;
+  }
+  return why + text.substr(record.message.size());  // the last output of the process
 }
 
 bool is_cancelled(const Error& error) {
@@ -101,14 +124,14 @@ api::ResultGrid ExperimentRunner::run() {
   show(true);
   report_progress(true);
   if (core_.search_ended_early() && options_.verbose >= 1)
-    fmt::print(stderr, "tune: {}: the search algorithm finished after {} of {} samples\n",
-               parts_.location.name, core_.trials().size(), options_.num_samples);
+    print_stderr("tune: {}: the search algorithm finished after {} of {} samples",
+                 parts_.location.name, core_.trials().size(), options_.num_samples);
   api::ResultGrid grid = results();
   for (const api::CallbackPtr& callback : options_.callbacks) {
     try {
       callback->on_experiment_end(grid);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "tune: callback on_experiment_end: {}\n", error.what());
+      print_stderr("tune: callback on_experiment_end: {}", error.what());
     }
   }
   return grid;
@@ -123,11 +146,11 @@ void ExperimentRunner::replay() {
   for (const TrialExploited& exploited : recorder_.exploits())
     append_policy(parts_.location.directory(), exploited);
   if (replayed->differing() > 0)
-    fmt::print(stderr,
-               "tune: {}: the program decides differently from the recorded run at {} of {} "
-               "events, first at event {}; `mobula tune replay {}` names them\n",
-               parts_.location.name, replayed->differing(), replayed->compared(),
-               replayed->differences().front().event, parts_.location.name);
+    print_stderr(
+        "tune: {}: the program decides differently from the recorded run at {} of {} "
+        "events, first at event {}; `mobula tune replay {}` names them",
+        parts_.location.name, replayed->differing(), replayed->compared(),
+        replayed->differences().front().event, parts_.location.name);
   remove_unknown_checkpoints();
   parts_.log->add(EndOpenAttempts{.ended_ms = recorder_.clock().wall_ms(), .kind = "interrupted"});
   // Requests to stop the earlier process.
@@ -199,6 +222,7 @@ void ExperimentRunner::wait() {
     next_tick_ = Clock::now() + tick_interval;
     if (options_.time_budget || options_.stop.stopper()) feed(ClockTicked{});
     store_waiting_reason();
+    store_processes();
     for (const auto& trial : take_stop_requests(parts_.location))
       feed(StopRequested{trial.value_or(-1)});
   }
@@ -289,7 +313,7 @@ void ExperimentRunner::exchange_completed(const Awaited& awaited) {
   if (news) return take_news(awaited.group, *news);
   row.finished = true;
   row.broken = row.broken || !is_cancelled(news.error());
-  exit_of(awaited.group, kind_of(news.error()), news.error().what());
+  exit_of(awaited.group, kind_of(news.error()), why_of(news.error()));
 }
 
 void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
@@ -337,7 +361,7 @@ void ExperimentRunner::run_completed(const Awaited& awaited) {
   const auto done = try_get(row.run);
   if (!done && !is_cancelled(done.error())) row.broken = true;
   if (done || row.exited) return;
-  const std::string why = done.error().what();
+  const std::string why = why_of(done.error());
   exit_of(awaited.group, kind_of(done.error()), why);
 }
 
@@ -359,7 +383,7 @@ void ExperimentRunner::execute(const ExperimentCommand& command) {
   } else if (const auto* exploited = std::get_if<TrialExploited>(&command)) {
     append_policy(parts_.location.directory(), *exploited);
   } else if (const auto* warned = std::get_if<TrialWarning>(&command)) {
-    fmt::print(stderr, "tune: {}\n", warned->text);
+    print_stderr("tune: {}", warned->text);
   }
 }
 
@@ -395,6 +419,7 @@ void ExperimentRunner::start(const StartTrial& command) {
   row.received = row.decided = 0;
   row.exchanges = 0;
   row.save = row.saving = row.stop = row.exited = row.finished = row.ending = false;
+  row.identify = row.identifies = row.placed = false;
   where_[command.trial] = command.group;
   if (!row.handle) {
     row.process = 0;  // its first news names it
@@ -429,7 +454,8 @@ void ExperimentRunner::exchange(GroupNumber number) {
   const TrialOrder order{.start = row.start,
                          .decided = row.decided,
                          .stop = row.stop,
-                         .save = std::exchange(row.save, false)};
+                         .save = std::exchange(row.save, false),
+                         .identify = std::exchange(row.identify, false)};
   row.saving = row.saving || order.save;
   ++row.exchanges;
   Awaited awaited{.kind = Awaits::exchange,
@@ -444,7 +470,7 @@ void ExperimentRunner::exchange_where_needed() {
   for (auto& [number, row] : groups_) {
     if (!row.handle || row.exited || row.ending) continue;
     const bool awaits_news = row.received == row.decided || row.saving;
-    if (row.save || (row.exchanges == 0 && awaits_news)) exchange(number);
+    if (row.save || row.identify || (row.exchanges == 0 && awaits_news)) exchange(number);
   }
 }
 

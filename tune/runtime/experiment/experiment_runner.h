@@ -66,6 +66,9 @@ class ExperimentRunner {
     bool finished = true;                    // `run` has returned
     bool ending = false;                     // the core has detached the attempt
     bool broken = false;                     // a call of its process has failed
+    bool identify = false;                   // to send with the next order
+    bool identifies = false;                 // it was sent
+    bool placed = false;                     // the log has the process of the attempt
     Clock::time_point deadline = {};         // end of the grace of an ending attempt
   };
   enum class Awaits : unsigned char { group, run, exchange };
@@ -121,7 +124,9 @@ class ExperimentRunner {
   void notify_report(const TrialReported& report);
   std::string waiting_reason();
   void store_waiting_reason();
+  void store_processes();
   void show(bool last);
+  std::string resources_in_use() const;
   void report_progress(bool last);
   mobula::tune::ResultGrid results() const;
   double now_s() const;

@@ -19,6 +19,8 @@
 #include <mobula/cluster.h>
 #include <mobula/errors.h>
 
+#include "base/logging/stderr_queue.h"
+#include "base/model/accelerator_vendor.h"
 #include "base/text/json_writer.h"
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
@@ -87,6 +89,10 @@ void check_options(const api::RunOptions& options) {
   for (std::size_t i = 0; i < options.callbacks.size(); ++i)
     if (options.callbacks[i] == nullptr)
       refuse_tune("RunOptions::callbacks", fmt::format("callback {} is null; remove it", i));
+  for (const auto& [name, value] : options.env)
+    if (is_accelerator_variable(name))
+      refuse_tune("RunOptions::env",
+                  name + " is set by the runtime; request devices in resources_per_trial");
   if (options.time_budget && !(options.time_budget->count() > 0))
     refuse_tune("RunOptions::time_budget",
                 fmt::format("{} s; pass more than 0", options.time_budget->count()));
@@ -392,7 +398,7 @@ void throw_faults(const std::string& search_error, const api::RunOptions& option
                   const api::ResultGrid& grid) {
   if (!search_error.empty()) {
     if (grid.size() == 0) throw Error("tune: " + search_error);
-    fmt::print(stderr, "tune: {}\n", search_error);
+    print_stderr("tune: {}", search_error);
   }
   if (options.failure.fail_fast != api::FailureConfig::FailFast::raise) return;
   grid.each([](const api::TrialResult& result) {
@@ -467,8 +473,7 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   const ExperimentLocation location = parts.location;
   if (const char* replayed = std::getenv("MOBULA_TUNE_REPLAY")) {
     if (location.name == replayed) replay_and_exit(trainable, options, location);
-    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", location.name,
-               replayed);
+    print_stderr("tune: {}: not run, because the program replays {}", location.name, replayed);
     return {std::vector<api::TrialResult>(), {}, {}};
   }
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
@@ -495,8 +500,7 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   }
   if (const auto made = make_directory(location.checkpoints()); !made)
     refuse_tune("RunOptions::storage_path", made.error().text);
-  for (const std::string& warning : prepared.search.warnings)
-    fmt::print(stderr, "tune: {}\n", warning);
+  for (const std::string& warning : prepared.search.warnings) print_stderr("tune: {}", warning);
   parts.searcher = prepared.search.name;
   parts.scheduler = prepared.scheduler.name;
   parts.core = make_core(prepared);

@@ -10,6 +10,7 @@
 #include <mobula/cluster.h>
 #include <mobula/errors.h>
 
+#include "base/logging/stderr_queue.h"
 #include "tune/api/core_values.h"
 #include "tune/runtime/experiment/experiment_runner.h"
 #include "tune/runtime/experiment/experiment_summary.h"
@@ -33,7 +34,7 @@ void call_each(const std::vector<api::CallbackPtr>& callbacks, const char* name,
     try {
       call(*callback);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "tune: callback {}: {}\n", name, error.what());
+      print_stderr("tune: callback {}: {}", name, error.what());
     }
   }
 }
@@ -42,7 +43,7 @@ void call_each(const std::vector<api::CallbackPtr>& callbacks, const char* name,
 
 void ExperimentRunner::notify_report(const TrialReported& report) {
   if (options_.verbose >= 2)
-    fmt::print(stderr, "tune: trial {}: {}\n", report.trial, to_string(report.metrics));
+    print_stderr("tune: trial {}: {}", report.trial, to_string(report.metrics));
   if (options_.callbacks.empty()) return;
   const api::Metrics metrics = api_metrics(report.metrics);
   call_each(options_.callbacks, "on_trial_result",
@@ -62,7 +63,7 @@ void ExperimentRunner::notify(const HeldCommand& held) {
               [&](api::Callback& each) { each.on_checkpoint(row->trial, row->directory); });
   } else if (const auto* changed = std::get_if<TrialChanged>(&command)) {
     if (held.state == TrialState::failed) {
-      if (options_.verbose >= 1) fmt::print(stderr, "tune: {}\n", held.error);
+      if (options_.verbose >= 1) print_stderr("tune: {}", held.error);
       call_each(options_.callbacks, "on_trial_error",
                 [&](api::Callback& each) { each.on_trial_error(changed->trial, held.error); });
     } else if (held.state == TrialState::terminated) {
@@ -73,8 +74,32 @@ void ExperimentRunner::notify(const HeldCommand& held) {
 }
 
 void ExperimentRunner::show(bool last) {
-  if (options_.verbose < 1) return;
-  table_.show(core_, now_s(), waiting_reason(), last);
+  const double now = now_s();
+  if (options_.verbose < 1 || (!last && !table_.is_due(now))) return;
+  table_.show(core_,
+              {.elapsed_s = now,
+               .waiting = waiting_reason(),
+               .resources = resources_in_use(),
+               .nodes = &recorder_.nodes()},
+              last);
+}
+
+// "4 CPU, 1 GPU": the bundles of the trials that run.
+std::string ExperimentRunner::resources_in_use() const {
+  std::map<std::string, double> used;
+  for (const auto& [number, row] : groups_) {
+    if (row.trial < 0 || row.finished) continue;
+    for (const Resources& bundle : row.resources.bundles)
+      for (const auto& [name, amount] : bundle) used[name] += amount.value();
+  }
+  std::string text;
+  for (const auto& [name, amount] : used) {
+    const bool bytes = name == "memory" || name == "gpu_memory";
+    text +=
+        (text.empty() ? "" : ", ") + (bytes ? fmt::format("{:.0f} MiB {}", amount / (1 << 20), name)
+                                            : fmt::format("{:g} {}", amount, name));
+  }
+  return text;
 }
 
 // The reason for an end before all samples have run; empty: none.
@@ -144,6 +169,19 @@ void ExperimentRunner::store_waiting_reason() {
   if (core_.ended() || reason == stored_reason_) return;
   stored_reason_ = reason;
   parts_.log->add(SetExperimentState{.state = "running", .reason = reason});
+}
+
+// For `mobula tune explain` and `show`. A short attempt costs no row and no call: its end has both.
+void ExperimentRunner::store_processes() {
+  for (auto& [number, row] : groups_) {
+    if (!row.handle || row.exited || row.ending || row.placed) continue;
+    if (row.process == 0) {
+      row.identify = !std::exchange(row.identifies, true);
+      continue;
+    }
+    row.placed = true;
+    parts_.log->add(SetTrialProcess{row.trial, row.attempt, row.node, row.process});
+  }
 }
 
 api::ResultGrid ExperimentRunner::results() const {

@@ -56,12 +56,13 @@ struct TrialProcess::State {
     begun = number;
     news = {};
     reported = decided = 0;
-    stop = save = false;
+    stop = save = identify = false;
     exit = TrialExit::running;
   }
 
   bool has_news() const MOBULA_REQUIRES(mutex) {
-    return !news.reports.empty() || news.saved || news.exit != TrialExit::running;
+    return !news.reports.empty() || news.saved || news.exit != TrialExit::running ||
+           (identify && !node.empty());
   }
 
   // Answers the waiting call, if there is news.
@@ -73,9 +74,10 @@ struct TrialProcess::State {
       if (!waiting || !has_news()) return;
       answered = std::exchange(waiting, std::nullopt);
       given = std::exchange(news, {});
+      given.node = node;
+      identify = false;
     }
     given.process = ::getpid();
-    given.node = node;
     answered->set_value(std::move(given));
   }
 
@@ -178,15 +180,16 @@ struct TrialProcess::State {
   Mutex mutex;
   CondVar changed;
   TrialStart start;  // written before the user's code starts
-  std::string node;  // the same
   const pid_t process = ::getpid();
   std::uint64_t begun MOBULA_GUARDED_BY(mutex) = 0;
+  std::string node MOBULA_GUARDED_BY(mutex);  // empty until the first start
   TrialNews news MOBULA_GUARDED_BY(mutex);
   std::optional<Promise<TrialNews>> waiting MOBULA_GUARDED_BY(mutex);
   std::int64_t reported MOBULA_GUARDED_BY(mutex) = 0;
   std::int64_t decided MOBULA_GUARDED_BY(mutex) = 0;
   bool stop MOBULA_GUARDED_BY(mutex) = false;
   bool save MOBULA_GUARDED_BY(mutex) = false;
+  bool identify MOBULA_GUARDED_BY(mutex) = false;
   TrialExit exit MOBULA_GUARDED_BY(mutex) = TrialExit::running;
   std::int64_t iteration MOBULA_GUARDED_BY(mutex) = 0;
   std::int64_t saved_iteration MOBULA_GUARDED_BY(mutex) = -1;
@@ -235,6 +238,7 @@ void TrialProcess::run(const TrialStart& start) {
     state.start = start;
     state.node = current().node_id;
   }
+  state.deliver();
   PresentTrial& present = present_trial();
   {
     const MutexLock lock(present.mutex);
@@ -284,6 +288,7 @@ Deferred<TrialNews> TrialProcess::next(const TrialOrder& order) {
     state_->decided = std::max(state_->decided, order.decided);
     stops = order.stop && !std::exchange(state_->stop, state_->stop || order.stop);
     state_->save = state_->save || order.save;
+    state_->identify = state_->identify || order.identify;
     earlier = std::exchange(state_->waiting, std::move(promise));
   }
   state_->changed.notify_all();
