@@ -67,6 +67,20 @@ TEST(ParzenSearch, SuggestsConditionalParameters) {
   EXPECT_GT(active, 30);
 }
 
+// Optuna draws the joint values at the first suggestion, from the trials that have ended by then.
+TEST(ParzenSearch, TrialWithoutSuggestion_DrawsNothing) {
+  const Space space{{"x", uniform(0, 1)}, {"y", uniform(0, 1)}};
+  ParzenStudy study(space), with_idle_trial(space);
+  for (ParzenStudy* each : {&study, &with_idle_trial})
+    for (TrialNumber trial = 0; trial < 20; ++trial)
+      each->search->tell(trial, {.value = parabola(each->ask(trial))});
+  NumpyRandom& random = with_idle_trial.random;
+  ASSERT_TRUE(with_idle_trial.search->begin(20, {random, random}).ok());
+  const Config expected = study.ask(21), config = with_idle_trial.ask(21);
+  EXPECT_EQ(config.get("x").number(), expected.get("x").number());
+  EXPECT_EQ(config.get("y").number(), expected.get("y").number());
+}
+
 TEST(ParzenSearch, DefineByRunTrialsShareTheModel) {
   ParzenStudy study(Space(), {.mode = Mode::max});
   const Dimension unit = real_dimension(0, 1);

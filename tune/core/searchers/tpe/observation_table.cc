@@ -104,6 +104,13 @@ void ObservationTable::set(TrialNumber trial, std::string_view name, double valu
   columns_[std::string(name)].set(trial, value, dimension, read);
 }
 
+bool ObservationTable::has_sample(TrialNumber trial) const {
+  return std::any_of(columns_.begin(), columns_.end(), [trial](const auto& named) {
+    const auto* entry = named.second.find(trial);
+    return entry != nullptr && !named.second.dimension(entry->dimension).single();
+  });
+}
+
 std::optional<double> ObservationTable::suggested(TrialNumber trial, std::string_view name,
                                                   const Dimension& dimension) const {
   const auto column = columns_.find(std::string(name));

@@ -95,6 +95,8 @@ class ObservationTable {
   SearchState state(TrialNumber trial) const;
   // The parameters that all finished trials have with equal dimensions, by name.
   const std::map<std::string, Dimension>& joint() const { return joint_; }
+  // Whether the trial has a value that a searcher drew, unlike the only value of a dimension.
+  bool has_sample(TrialNumber trial) const;
   // The value of an earlier suggestion for the trial.
   std::optional<double> suggested(TrialNumber trial, std::string_view name,
                                   const Dimension& dimension) const;

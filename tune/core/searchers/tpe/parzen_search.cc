@@ -22,21 +22,25 @@ Result<std::unique_ptr<ParzenSearch>> ParzenSearch::make(const ParzenSettings& s
   return std::unique_ptr<ParzenSearch>(new ParzenSearch(settings, space));
 }
 
-Result<void> ParzenSearch::begin(TrialNumber trial, SearchRandom random) {
+Result<void> ParzenSearch::begin(TrialNumber trial, SearchRandom /*random*/) {
   // A failed trial begins again when its suggestion is drawn again.
   const SearchState state = table_.state(trial);
   if (state != SearchState::absent && state != SearchState::failed)
     return failure(ErrorCode::already_exists,
                    fmt::format("ask trial {}: the trial exists; pass a new number", trial));
-  std::map<std::string, Dimension> joint;
-  if (settings_.several.empty())
-    for (const auto& [name, dimension] : table_.joint())
-      if (!dimension.single()) joint.emplace(name, dimension);
   table_.begin(trial);
-  if (joint.empty() || starting()) return {};
-  for (const auto& [name, value] : draw(joint, trial, random.model))
-    table_.set(trial, name, value, joint.at(name), false);
   return {};
+}
+
+// As in Optuna, the trial's first suggestion draws the parameters that all finished trials have.
+void ParzenSearch::draw_jointly(TrialNumber trial, NumpyRandom& random) {
+  if (!settings_.several.empty() || starting() || table_.has_sample(trial)) return;
+  std::map<std::string, Dimension> joint;
+  for (const auto& [name, dimension] : table_.joint())
+    if (!dimension.single()) joint.emplace(name, dimension);
+  if (joint.empty()) return;
+  for (const auto& [name, value] : draw(joint, trial, random))
+    table_.set(trial, name, value, joint.at(name), false);
 }
 
 std::map<std::string, double> ParzenSearch::draw(const std::map<std::string, Dimension>& dimensions,
@@ -61,6 +65,7 @@ Result<Value> ParzenSearch::suggest(TrialNumber trial, std::string_view name,
     return failure(ErrorCode::not_found,
                    fmt::format("suggest '{}' for trial {}: the trial is not running", name, trial));
   double value = 0;
+  if (!dimension.single()) draw_jointly(trial, random.model);
   if (dimension.single()) {
     value = dimension.is_category() ? 0 : dimension.low;
   } else if (const auto known = table_.suggested(trial, name, dimension)) {

@@ -46,6 +46,7 @@ class ParzenSearch final : public SearchAlgorithm {
  private:
   ParzenSearch(const ParzenSettings& settings, const SearchSpace& space)
       : settings_(settings), space_(space), table_(!settings.several.empty()) {}
+  void draw_jointly(TrialNumber trial, NumpyRandom& random);
   // The best candidate for all dimensions at once.
   std::map<std::string, double> draw(const std::map<std::string, Dimension>& dimensions,
                                      TrialNumber trial, NumpyRandom& random);
