@@ -11,7 +11,7 @@ namespace mobula::internal::worker {
 RingTable::RingTable(ProcessLinks& links, std::size_t max_rings_per_process)
     : links_(links), max_rings_(std::min(max_rings_per_process, max_rings)) {}
 
-void RingTable::joined(LinkId link, ProcessId process, JobId job, bool named) {
+void RingTable::joined(LinkId link, ProcessId process, JobId job, bool is_actor) {
   // The end of a closed link was reported before and is not reported again.
   if (max_rings_ == 0 || !links_.is_open(link)) return;
   auto doorbell = DoorbellFiles::create();
@@ -26,7 +26,7 @@ void RingTable::joined(LinkId link, ProcessId process, JobId job, bool named) {
   Process row;
   row.link = link;
   row.job = job;
-  row.named = named;
+  row.is_actor = is_actor;
   row.doorbell = std::move(*doorbell);
   processes_.insert_or_assign(process, std::move(row));
   of_link_[link] = process;
@@ -59,7 +59,7 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   const auto from = processes_.find(caller);
   const auto to = processes_.find(executor);
   if (from == processes_.end() || to == processes_.end() || from == to) return false;
-  if (from->second.job != to->second.job && !to->second.named) return false;
+  if (from->second.job != to->second.job && !to->second.is_actor) return false;
   for (const auto& [ring, index] : from->second.rings) {
     const Ring& row = rings_.at(ring);
     // a ring exists already

@@ -28,8 +28,8 @@ class RingTable {
   void limit_spinners(SpinGovernor& limit) { spin_limit_ = &limit; }
 
   // Lets the process behind `link` have rings with other processes of its job, and sends its
-  // doorbell. Processes of every job may call a `named` process. Ignores closed links.
-  void joined(LinkId link, ProcessId process, JobId job, bool named = false);
+  // doorbell. Processes of every job may call actors. Ignores closed links.
+  void joined(LinkId link, ProcessId process, JobId job, bool is_actor = false);
   // Removes the process and notifies its peers.
   void left(LinkId link);
 
@@ -46,7 +46,7 @@ class RingTable {
   struct Process {
     LinkId link = 0;
     JobId job;
-    bool named = false;
+    bool is_actor = false;
     DoorbellFiles doorbell;
     std::set<std::uint32_t> free_indices;  // free positions below `used`
     std::uint32_t used = 0;

@@ -110,7 +110,7 @@ Result<void> WorkerService::open() {
   SlotProcessOptions slots = slot_options(options_, sockets_dir_);
   // Joined before the lessee learns about the executor, so that its first call uses the ring.
   slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {
-    rings_.joined(link, assign.process, assign.demand_class.job, !assign.actor.name.empty());
+    rings_.joined(link, assign.process, assign.demand_class.job, !assign.actor.actor.empty());
     if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
   };
   if (auto made = make_private_dir(slots.logs_dir); !made) return made;

@@ -20,7 +20,7 @@ CalleeHalf::CalleeHalf(CalleeOptions options, StepEvents& events, const ClientCo
       events_(events),
       caller_(caller),
       callers_(assignment_.head_signing_key, assignment_.demand_class.job,
-               !assignment_.actor.name.empty()) {
+               !assignment_.actor.actor.empty()) {
   jobs_.resize(assignment_.actor.groups.size() + 2);
   ticket_clock_.received(assignment_.ticket, wall_clock_ms(), monotonic_now());
 }

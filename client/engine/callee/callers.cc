@@ -37,7 +37,7 @@ Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin
     return denied("its ticket is of another key");
   const Role role = ticket->principal.role;
   if (role != Role::driver && role != Role::executor) return denied("its role makes no calls");
-  if (ticket->principal.job != job_ && !named_) return denied("it is of another job");
+  if (ticket->principal.job != job_ && !is_actor_) return denied("it is of another job");
   if (const auto known = connections_.find(hello->process); known != connections_.end())
     callers_.erase(known->second);
   callers_[connection] = {hello->process, ticket->admitted_as,

@@ -20,9 +20,9 @@ namespace mobula::internal::client {
 
 class Callers {
  public:
-  // Only processes of `job` may call, unless the executor is a named actor.
-  Callers(std::string head_signing_key, JobId job, bool named)
-      : head_signing_key_(std::move(head_signing_key)), job_(job), named_(named) {}
+  // Only processes of `job` may call tasks. All jobs may call actors, whose handles they share.
+  Callers(std::string head_signing_key, JobId job, bool is_actor)
+      : head_signing_key_(std::move(head_signing_key)), job_(job), is_actor_(is_actor) {}
 
   // Null: the connection is not authenticated.
   const ProcessId* find(PeerHandle connection) const;
@@ -53,7 +53,7 @@ class Callers {
 
   const std::string head_signing_key_;
   const JobId job_;
-  const bool named_;
+  const bool is_actor_;
   RevocationList void_keys_;
   std::map<PeerHandle, Caller> callers_;
   std::map<ProcessId, PeerHandle> connections_;

@@ -115,6 +115,8 @@ TEST_F(CallersTest, RejectsInvalidHandshakes) {
       encode(PeerHello{protocol_version, ProcessId::of(20), ticket(20, "token:aa")});
   EXPECT_THAT(other.greet(PeerHandle{1}, origin, hello, now_ms).error().text,
               HasSubstr("another job"));
+  Callers of_actor(head.public_key, JobId::of(2), true);
+  EXPECT_TRUE(of_actor.greet(PeerHandle{1}, origin, hello, now_ms).ok());
   EXPECT_EQ(callers.greet(PeerHandle{1}, origin, std::span(hello).first(3), now_ms).error().code,
             ErrorCode::invalid_argument);
   EXPECT_EQ(callers.greet(PeerHandle{1}, origin, Bytes(5000), now_ms).error().code,
