@@ -202,7 +202,7 @@ void write_block(mobula::Writer& out, const Json& json, const TypeDescription& t
     align_block(out, element, text.size());
     return out.write_bytes(text.data(), text.size());
   }
-  if (json.is_binary() && !is_part(json) && has_bytes(element)) {
+  if (json.is_binary() && !kind_of_part(json) && has_bytes(element)) {
     const auto& bytes = json.get_binary();
     out.write_count(bytes.size());
     align_block(out, element, bytes.size());
@@ -290,12 +290,12 @@ void write_own(mobula::Writer& out, const Json& json, const TypeDescription& typ
   if (parts == nullptr || !kind) throw Misfit(why_no_json(type, parts != nullptr));
   const auto index = index_of_part(*kind, json);
   if (*kind == PartKind::tensor) {
-    if (!index) path.refuse(json, "a tensor");
+    if (!index) path.refuse(json, text_of(*kind));
     return out.write(parts->tensors.at(*index));
   }
-  if (!index && !json.is_null()) path.refuse(json, "a ref");
+  if (!index && !json.is_null()) path.refuse(json, text_of(*kind));
   write_number(out, static_cast<std::uint8_t>(index ? 1 : 0));
-  if (index) out.write_ref(parts->refs.at(*index).anchor()->ref());
+  if (index) out.write_ref(counted_part(*kind, *index, *parts));
 }
 
 // Types with MSGPACK_DEFINE are stored as msgpack, which maps to JSON: _MAP types are objects of
@@ -476,10 +476,8 @@ Json read_own(mobula::Reader& in, const TypeDescription& type, ReadMode mode) {
     return json_of_part(*kind, tensors.size() - 1);
   }
   if (!read_flag(in)) return nullptr;
-  auto& refs = mode.parts->refs;
-  const auto id = in.read_ref(detail::RefKind::object);
-  refs.emplace_back(detail::Anchor::retain({detail::RefKind::object, id}));
-  return json_of_part(*kind, refs.size() - 1);
+  const auto counted = *kind == PartKind::actor ? detail::RefKind::actor : detail::RefKind::object;
+  return json_of_part(*kind, add_counted({counted, in.read_ref(counted)}, *mode.parts));
 }
 
 Json read_msgpack(mobula::Reader& in, ReadMode mode) {

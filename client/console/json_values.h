@@ -3,9 +3,9 @@
 // times seconds, empty values null. Types with MSGPACK_DEFINE_MAP are objects of their named
 // members, those with MSGPACK_DEFINE arrays.
 // The neutral form (<mobula/neutral.h>) differs: vectors of bytes are binary values, numbers that
-// are not finite stay numbers, and a ref or a tensor is an index (neutral_parts.h).
+// are not finite stay numbers, and a ref, a tensor, or a handle is an index (neutral_parts.h).
 // Thread: any (pure functions).
-// Not: types with another custom serializer, handles; tensors and refs in JSON text.
+// Not: types with another custom serializer, streams; tensors, refs, and handles in JSON text.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
                                                          JsonForm form = JsonForm::text,
                                                          const NeutralParts* parts = nullptr);
 
-// Appends the refs and tensors of the value to `parts`. Errors: corrupt if the bytes are of another
-// type.
+// Appends the refs, tensors, and handles of the value to `parts`. Errors: corrupt if the bytes are
+// of another type.
 Result<Json> json_of(const detail::StoredValue& stored, const detail::TypeDescription& type,
                      JsonForm form = JsonForm::text, NeutralParts* parts = nullptr);
 

@@ -27,8 +27,7 @@ constexpr std::size_t longest_shown = 60;  // length of JSON in a message
 // Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
 // space for its full depth.
 Json outline(const Json& json, int levels = 6) {
-  if (index_of_part(PartKind::ref, json)) return "a ref";
-  if (index_of_part(PartKind::tensor, json)) return "a tensor";
+  if (const auto kind = kind_of_part(json)) return text_of(*kind);
   if (json.is_binary()) return fmt::format("{} bytes", json.get_binary().size());
   if (!json.is_structured()) return json;
   if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
@@ -65,7 +64,9 @@ std::string seek_no_json(const TypeDescription& type, bool neutral,
   if (!seen.insert(type.name).second || (neutral && part_kind_of(type))) return {};
   const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
   if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
-    const char* const kind = neutral ? "a handle or a view" : "a ref, a handle or a tensor";
+    const char* const kind =
+        neutral ? "a stream or a view; a function that returns mobula::generator gives a stream"
+                : "a ref, a stream, a handle, or a tensor";
     return fmt::format("{} has no {} form: it is {}", type.name, neutral ? "neutral" : "JSON",
                        type.shape == Shape::custom ? "written by its own Serializer" : kind);
   }

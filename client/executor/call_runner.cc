@@ -333,6 +333,8 @@ detail::Outcome CallRunner::run_entry(const Started& started,
   const client::ContextScope scope(started.context);
   if (form.types == json_types && actor_.class_tag != nullptr)
     return run_json_call(form, actor_.class_tag, invocation);
+  std::optional<ItemProducer> items;
+  if (streaming) invocation.results = &items.emplace(*host_->runtime, started.run, started.context);
   const auto untyped = client::untyped_caller(form.types);
   if (untyped && is_neutral(form, *untyped))
     return run_neutral_call(form, *untyped, actor_.class_tag, invocation);
@@ -354,12 +356,9 @@ detail::Outcome CallRunner::run_entry(const Started& started,
   }
   const bool constructs = form.kind == CallKind::construct_actor;
   std::shared_ptr<void> created;
-  ItemProducer items(*host_->runtime, started.run, started.context);
   if (constructs) {
     invocation.results = nullptr;
     invocation.created = &created;
-  } else if (streaming) {
-    invocation.results = &items;
   }
   if (!entry->is_untyped()) {
     if (auto why = entry->mismatch(invocation)) return {.error = std::move(why)};

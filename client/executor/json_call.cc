@@ -53,19 +53,21 @@ std::vector<detail::ApartTensor> apart_of(const detail::Outgoing& value) {
   return apart;
 }
 
-// A value that owns its bytes and counts `refs`. The bytes are aligned to 64 bytes here, because
-// aligned allocations fragment the heap. A reader gets the elements of tensors without a copy, on
-// any device, if the value omits them.
-detail::StoredValue stored(const detail::Outgoing& value, std::vector<AnyRef> refs = {}) {
+// A value that owns its bytes and counts its refs and handles. The bytes are aligned to 64 bytes
+// here, because aligned allocations fragment the heap. A reader gets the elements of tensors
+// without a copy, on any device, if the value omits them.
+detail::StoredValue stored(const detail::Outgoing& value, const NeutralParts& parts = {}) {
   constexpr std::size_t alignment = 64;
   std::size_t space = value.size_bytes() + alignment;
   struct Memory {
     std::array<std::byte, 64 + alignment> near;
     std::unique_ptr<std::byte[]> far;
     std::vector<AnyRef> refs;
+    std::vector<AnyActor> actors;
   };
   const auto memory = std::make_shared<Memory>();
-  memory->refs = std::move(refs);
+  memory->refs = parts.refs;
+  memory->actors = parts.actors;
   if (space > memory->near.size()) memory->far.reset(new std::byte[space]);
   void* begin = memory->far ? memory->far.get() : memory->near.data();
   const std::span<std::byte> bytes(
@@ -83,13 +85,19 @@ detail::StoredValue stored(const detail::Outgoing& value, std::vector<AnyRef> re
 // Least size of an omitted tensor: every tensor with elements is omitted.
 constexpr std::size_t all_tensors = 1;
 
-// A result, or an argument: JSON with its refs and tensors. A `typed` argument is the value of a
+// A result, an item, or an argument: JSON with its parts. A `typed` argument is the value of a
 // ref, in bytes of C++.
 struct Converted {
   Json json{};
   NeutralParts parts{};
   const detail::StoredValue* typed = nullptr;
 };
+
+// The type of the result, or of the items of a stream. The entry is convertible.
+const TypeDescription& converted_type(const Entry& entry) {
+  const auto& call = *entry.description();
+  return entry.is_streaming() ? call.items() : call.result();
+}
 
 // The programs of a neutral call, for messages. Both programs of other calls are the same.
 struct Programs {
@@ -108,7 +116,8 @@ struct ResultForm {
   std::size_t count = 1;  // of results; other than 1: each is a part of the value
   Programs programs{};    // names the caller, which the call keeps
 
-  const TypeDescription& type() const { return entry.description()->result(); }
+  // The result, or each item of a stream.
+  const TypeDescription& type() const { return converted_type(entry); }
   detail::Answer<Converted> convert(const detail::Outgoing& value) const {
     Converted converted;
     const bool neutral = form == JsonForm::neutral;
@@ -120,7 +129,8 @@ struct ResultForm {
     return converted;
   }
   detail::ErrorRecord error(const std::string& why) const {
-    std::string text = fmt::format("the result of {}: {}", declaration_of(entry), why);
+    std::string text = fmt::format("{} of {}: {}", entry.is_streaming() ? "an item" : "the result",
+                                   declaration_of(entry), why);
     if (!programs.caller.empty()) {
       text += fmt::format("; program {}, called by program {}", client::program_name(),
                           programs.caller);
@@ -130,10 +140,11 @@ struct ResultForm {
 };
 
 detail::Done give_neutral(auto& call, std::size_t index, const Json& json, NeutralParts parts) {
-  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
+  const runtime::console::JsonMsgpack encoded(json);
   return call.accept(
-      index, dynamic::Payload(dynamic::neutral_format, {.body = std::as_bytes(std::span(bytes)),
+      index, dynamic::Payload(dynamic::neutral_format, {.body = encoded.bytes(),
                                                         .refs = std::move(parts.refs),
+                                                        .actors = std::move(parts.actors),
                                                         .tensors = std::move(parts.tensors)}));
 }
 
@@ -207,13 +218,31 @@ class ConvertedResult final : public detail::ResultSink {
   bool deferred_ = false;
 };
 
+// Converts the items of a stream.
+class ConvertedItems final : public detail::ResultSink {
+ public:
+  ConvertedItems(const ResultForm& items, detail::ResultSink& call) : items_(items), call_(call) {}
+
+  detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
+    auto converted = items_.convert(value);
+    if (!converted.ok()) return converted.error();
+    Converted item = std::move(converted).take();
+    return give_neutral(call_, index, item.json, std::move(item.parts));
+  }
+
+ private:
+  const ResultForm& items_;
+  detail::ResultSink& call_;
+};
+
 bool is_named(const Entry& entry, const std::string& method) {
   const std::string name = common_name(entry.name());
   return name == method || name.ends_with("::" + method);
 }
 
 bool is_convertible(const Entry& entry) {
-  return entry.description() != nullptr && entry.description()->result != nullptr;
+  const auto* const call = entry.description();
+  return call != nullptr && (call->result != nullptr || call->items != nullptr);
 }
 
 using Entries = std::vector<const Entry*>;
@@ -261,7 +290,7 @@ Result<detail::StoredValue> argument_of(const Converted& argument, const TypeDes
                                                 neutral ? &argument.parts : nullptr);
   if (!value) return value.error();
   if (!argument.parts.tensors.empty()) (*value)->set_apart(all_tensors);
-  return stored(**value, argument.parts.refs);
+  return stored(**value, argument.parts);
 }
 
 // The call with typed arguments and a converted result.
@@ -278,6 +307,7 @@ detail::Outcome run_converted(const std::vector<Converted>& arguments, const Res
                             parameters.size(), arguments.size(), form.programs.way()));
   }
   std::vector<detail::StoredValue> values;
+  values.reserve(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto value = argument_of(arguments[i], *parameters[i], form.form);
     if (!value) {
@@ -286,9 +316,14 @@ detail::Outcome run_converted(const std::vector<Converted>& arguments, const Res
     }
     values.push_back(std::move(*value));
   }
-  ConvertedResult result(form, *call.results);
   detail::Invocation typed = call;
   typed.arguments = values;
+  if (entry.is_streaming()) {
+    ConvertedItems items(form, *call.results);
+    typed.results = &items;
+    return entry.invoke(typed);
+  }
+  ConvertedResult result(form, *call.results);
   typed.results = &result;
   detail::Outcome outcome = entry.invoke(typed);
   if (outcome.error || outcome.exit_actor || result.deferred()) return outcome;
@@ -321,15 +356,17 @@ Callee find_neutral(const std::string& name, const void* class_tag) {
   const Entries found = named(all, name);
   if (found.size() == 1) {
     // Before the call, which could not give its result.
-    const auto why = runtime::console::why_no_json(found.front()->description()->result(), true);
+    const Entry& callee = *found.front();
+    const auto why = runtime::console::why_no_json(converted_type(callee), true);
     if (!why.empty()) {
-      return {nullptr, client::make_error(ErrorKind::serialization,
-                                          fmt::format("the result of {} of program {}: {}",
-                                                      declaration_of(*found.front()),
-                                                      client::program_name(), why))};
+      return {nullptr,
+              client::make_error(ErrorKind::serialization,
+                                 fmt::format("{} of {} of program {}: {}",
+                                             callee.is_streaming() ? "an item" : "the result",
+                                             declaration_of(callee), client::program_name(), why))};
     }
-    registry.add_key(key, *found.front());
-    return {found.front(), {}};
+    registry.add_key(key, callee);
+    return {&callee, {}};
   }
   const auto kind = found.empty() ? ErrorKind::not_found : ErrorKind::invalid_request;
   const std::string text =
@@ -345,16 +382,19 @@ Callee find_neutral(const std::string& name, const void* class_tag) {
 detail::Answer<std::vector<Converted>> neutral_arguments(
     const ResultForm& form, std::span<const detail::StoredValue> given) {
   std::vector<Converted> arguments;
+  arguments.reserve(given.size());
   try {
     for (const detail::StoredValue& each : given) {
-      const dynamic::StoredPayload payload(std::make_shared<const detail::StoredValue>(each));
-      if (payload.format() == client::typed_format) {
+      if (!detail::has_fingerprint(each, client::untyped_fingerprint)) {
         arguments.push_back({.typed = &each});
         continue;
       }
+      // The caller owns the value, and the parts refer to its bytes until the call has run.
+      const dynamic::StoredPayload payload(
+          std::shared_ptr<const detail::StoredValue>(std::shared_ptr<const void>(), &each));
       auto parts = payload.parts(dynamic::neutral_format);
       Converted argument;
-      argument.parts = {std::move(parts.refs), std::move(parts.tensors)};
+      argument.parts = {std::move(parts.refs), std::move(parts.tensors), std::move(parts.actors)};
       auto json = runtime::console::json_of_msgpack(parts.body, argument.parts);
       if (!json) throw SerializationError(json.error().text);
       argument.json = std::move(*json);
@@ -371,8 +411,10 @@ detail::Answer<std::vector<Converted>> neutral_arguments(
 
 // Why the callee cannot have these results; empty if it can.
 std::string why_no_results(const Entry& callee, const CallForm& form) {
-  if (form.stream.window != 0)
-    return "a stream, and streams do not cross programs; return a list, or refs";
+  const bool expects_stream = form.stream.window != 0;
+  if (callee.is_streaming())
+    return expects_stream ? "" : "results, and it gives a stream; set Returns::streaming";
+  if (expects_stream) return "a stream, and it has one result; call it without Returns::streaming";
   const std::size_t parts = parts_of_result(callee.description()->result());
   if (form.num_returns <= 1 || form.num_returns == parts) return {};
   return fmt::format("{} results, and it has {}", form.num_returns,
@@ -392,6 +434,11 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
   if (found.size() > 1) {
     return fail(ErrorKind::invalid_request,
                 fmt::format("several methods match {}: {}", form.method, declarations_of(found)));
+  }
+  if (found.front()->is_streaming()) {
+    return fail(ErrorKind::invalid_request,
+                fmt::format("{} gives a stream, which has no JSON form; call it from a program",
+                            declaration_of(*found.front())));
   }
   std::string text;
   try {

@@ -21,7 +21,8 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
 bool has_function(const CallForm& form);
 
 // Runs the function that `form.method` names, or the method if the call has an actor. Arguments and
-// result are neutral values. A failure names the programs of both sides and is not retried.
+// result, or the items of a stream, are neutral values. A failure names the programs of both sides
+// and is not retried.
 detail::Outcome run_neutral_call(const CallForm& form, const client::UntypedCaller& caller,
                                  const void* class_tag, const detail::Invocation& call);
 

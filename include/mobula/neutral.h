@@ -1,8 +1,9 @@
 // Values of untyped calls that programs of all languages exchange: one msgpack value of nil,
-// boolean, int64, uint64, float64, text, bytes, list, dictionary with text keys, ref, or tensor.
-// For a callee in C++, structs, tuples, sets, and other maps are lists, empty optionals and refs
-// nil, and times seconds. A ref goes to a parameter ObjectRef<T>. Its object has the format of its
-// producer: mobula::get reads typed ones, dynamic::get neutral ones.
+// boolean, int64, uint64, float64, text, bytes, list, dictionary with text keys, ref, tensor, or
+// handle of an actor. For a callee in C++, structs, tuples, sets, and other maps are lists, empty
+// optionals, refs, and handles nil, and times seconds. A ref goes to a parameter ObjectRef<T>. Its
+// object has the format of its producer: mobula::get reads typed ones, dynamic::get neutral ones. A
+// handle goes to a parameter ActorHandle<C>; a call of a method that its actor lacks is an error.
 // Thread: any.
 // Errors: SerializationError for corrupt bytes, other msgpack types, and more than 256 levels.
 #pragma once
@@ -42,6 +43,20 @@ class MOBULA_API Ref {
  private:
   AnyRef ref_;
 };
+// A handle of an actor. Handles are equal if they refer to one actor.
+class MOBULA_API Handle {
+ public:
+  // Wraps a handle. An empty one is written as nil.
+  explicit Handle(AnyActor actor) : actor_(std::move(actor)) {}
+
+  // Returns the handle.
+  const AnyActor& get() const { return actor_; }
+  // Compares the actors.
+  bool operator==(const Handle& other) const;
+
+ private:
+  AnyActor actor_;
+};
 // A tensor. Tensors are equal if their dtypes, shapes, and bytes are. To compare them, elements of
 // other devices are copied to host memory.
 class MOBULA_API NeutralTensor {
@@ -67,7 +82,7 @@ class NeutralValue {
  public:
   // The types that a value can have; std::monostate is nil.
   using Content = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double,
-                               std::string, Bytes, List, Dictionary, Ref, NeutralTensor>;
+                               std::string, Bytes, List, Dictionary, Ref, NeutralTensor, Handle>;
 
   // Creates nil.
   NeutralValue() = default;
@@ -89,6 +104,8 @@ class NeutralValue {
   NeutralValue(AnyRef value) : content_(Ref(std::move(value))) {}  // NOLINT: implicit
   // Creates a tensor, whose elements are not copied.
   NeutralValue(Tensor value) : content_(NeutralTensor(std::move(value))) {}  // NOLINT: implicit
+  // Creates a handle, which the value counts.
+  NeutralValue(AnyActor value) : content_(Handle(std::move(value))) {}  // NOLINT: implicit
   // Creates an integer.
   template <std::integral Integer>
   NeutralValue(Integer value) {  // NOLINT: implicit

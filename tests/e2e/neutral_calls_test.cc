@@ -1,4 +1,5 @@
 // Untyped calls of functions and methods of another program, with neutral values.
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -148,7 +149,8 @@ TEST_F(NeutralCalls, TensorsReturnEqual) {
         way + "\"a tensor\" is not a ref",
         "argument 1 of same_model(struct Model) -> struct Model" + way +
             "at [1][1]: 2 is not a tensor",
-        tensor + "the bytes are not a msgpack value with text keys, refs and tensors that it has",
+        tensor + "the bytes are not a msgpack value with text keys, refs, tensors, and "
+                 "handles that it has",
         std::string("it was read from an object")})
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
   EXPECT_EQ(out.find("no error"), std::string::npos) << out;
@@ -158,13 +160,14 @@ TEST_F(NeutralCalls, TensorsReturnEqual) {
 TEST_F(NeutralCalls, OtherKinds_ErrorNamesMemberAndPrograms) {
   const std::string out = client("types");
   for (const std::string text :
-       {"argument 1 of takes_owner(struct Owner) -> int32 from program neutral_client to program "
-        "neutral_service: member 2: element: mobula::ActorHandle<Store> has no neutral form",
-        "the result of gives_handle() -> tuple of program neutral_service: member 2: "
-        "mobula::ActorHandle<Store> has no neutral form: it is a handle or a view; the caller is "
-        "program neutral_client",
-        "submit both of program neutral_service from program neutral_client: Returns has a stream, "
-        "and streams do not cross programs"})
+       {"argument 1 of takes_reader(struct Reader) -> int32 from program neutral_client to program "
+        "neutral_service: member 2: element: mobula::ObjectRefStream<int> has no neutral form: it "
+        "is a stream or a view; a function that returns mobula::generator gives a stream",
+        "the result of gives_stream() -> tuple of program neutral_service: member 2: "
+        "mobula::ObjectRefStream<int> has no neutral form: it is a stream or a view; a function "
+        "that returns mobula::generator gives a stream; the caller is program neutral_client",
+        "an item of gives_streams() -> stream of mobula::ObjectRefStream<int> of program "
+        "neutral_service: mobula::ObjectRefStream<int> has no neutral form"})
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n---\n" << out;
   EXPECT_EQ(out.find("no error"), std::string::npos) << out;
 }
@@ -177,7 +180,7 @@ TEST_F(NeutralCalls, CallsMethodsOfActor) {
   for (const std::string text :
        {"as long (format \"c++\"): it was written in format \"neutral/1\"",
         "the call of Store::both() -> tuple from program neutral_client to program neutral_service "
-        "expects a stream, and streams do not cross programs"})
+        "expects a stream, and it has one result; call it without Returns::streaming"})
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n" << out;
   for (const std::string text :
        {"argument 2 of Store::put(string, struct Inner) -> void from program neutral_client to "
@@ -185,6 +188,66 @@ TEST_F(NeutralCalls, CallsMethodsOfActor) {
         "program neutral_service has no method erase", "; the caller is program neutral_client",
         "get_actor: \"store\" is a Store, not a Shop"})
     EXPECT_NE(out.find(text), std::string::npos) << text << "\n" << out;
+}
+
+// Items of every kind, errors, and deaths of the producer by SIGKILL in the middle of a stream.
+TEST_F(NeutralCalls, StreamsCrossPrograms) {
+  const Ended ended = run_program("neutral_client", {"streams", "neutral_service", directory()});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string way = " from program neutral_client to program neutral_service";
+  for (const std::string& text :
+       {std::string("count: 0 1 2 3 4 end\n"), std::string("none: end\n"),
+        std::string("window: equal\n"), std::string("items: equal\n"),
+        std::string("batches: equal\nbatches: equal\n"), std::string("dropped: 0 1 error: "),
+        std::string("no further item"),
+        std::string("broken: an item of broken_items() -> stream of string: its text is not UTF-8; "
+                    "std::vector<std::byte> has any bytes; program neutral_service, called by "
+                    "program neutral_client"),
+        // A repeated run gives each item once.
+        std::string("function repeats: 0 1 2 3 4 5 end\n"),
+        std::string("function dies: 0 1 2 error: "), std::string("actor dies: 0 1 2 error: "),
+        std::string("actor repeats: 0 1 2 3 4 5 end\n"),
+        "one result: error: the call of same_int(int64) -> int64" + way +
+            " expects a stream, and it has one result; call it without Returns::streaming",
+        "a stream: the call of count_to(int64) -> stream of int64" + way +
+            " expects results, and it gives a stream; set Returns::streaming",
+        std::string("unknown: program neutral_service has no function count_too; did you mean "
+                    "count_to?")})
+    EXPECT_NE(ended.out.find(text), std::string::npos) << text << "\n---\n" << ended.out;
+  EXPECT_EQ(ended.out.find("DIFFERENT"), std::string::npos) << ended.out;
+}
+
+// Handles as arguments and results, also inside of values. An actor ends with its last handle,
+// which another program has.
+TEST_F(NeutralCalls, HandlesCrossPrograms) {
+  Process client = start("neutral_client", {"handles", "neutral_service"});
+  ASSERT_TRUE(client.prints("held")) << client.err();
+  const auto has_actors = [&](std::size_t count) {
+    const auto actors = list("actors");
+    if (!actors) return false;
+    const auto alive = std::ranges::count_if(
+        *actors, [](const Json& each) { return each.value("state", "") == "ALIVE"; });
+    return static_cast<std::size_t>(alive) == count;
+  };
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return has_actors(2); }));
+  client.say("drop");
+  ASSERT_TRUE(client.prints("dropped")) << client.err();
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return has_actors(1); }));
+  client.say("end");
+  const Ended ended = client.wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  for (const std::string name :
+       {"same handle", "empty handle", "read there", "call", "read made", "inside", "by ref"})
+    EXPECT_NE(ended.out.find(name + ": equal\n"), std::string::npos) << name << "\n" << ended.out;
+  const std::string way = " from program neutral_client to program neutral_service: ";
+  const std::string handle =
+      "argument 1 of same_store(mobula::ActorHandle<Store>) -> mobula::ActorHandle<Store>" + way;
+  for (const std::string& text :
+       {std::string("method: program neutral_service has no method erase"),
+        handle + "5 is not a handle", handle + "\"a ref\" is not a handle",
+        "argument 1 of same_int(int64) -> int64" + way + "\"a handle\" is not a whole number",
+        handle + "the bytes are not a msgpack value with text keys, refs, tensors, and handles"})
+    EXPECT_NE(ended.out.find(text), std::string::npos) << text << "\n---\n" << ended.out;
 }
 
 // Functions and actors of the other program are killed in the middle of calls.

@@ -105,6 +105,20 @@ TEST_F(Services, Kill_EndsActorByNameOrId) {
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
 }
 
+// Streams and handles, typed on both sides. The service dies in the middle of two streams.
+TEST_F(Services, StreamsAndHandlesCrossPrograms) {
+  const Ended service = run_program("feed_service", {});
+  ASSERT_EQ(service.out, "the feed serves\n") << service.err;
+  const Ended ended = run_program("feed_client", {directory()});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  for (const std::string text :
+       {"reports: 0 1 2 3 4 end\n", " 38 39 end\n", "started: 0 1 2 end\n",
+        "dies: 0 1 2 error: ", "repeats: 0 1 2 3 4 5 end\n", "counter: 7\n", "listener: 107\n"})
+    EXPECT_NE(ended.out.find(text), std::string::npos) << text << "\n" << ended.out;
+  EXPECT_EQ(ended.out.find("WRONG"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("signal 9"), std::string::npos) << ended.out;
+}
+
 // A service that dies, and is started again, under clients that call without a pause.
 class ServiceRestarts : public ClusterTest {
  protected:

@@ -8,6 +8,7 @@
 
 #include <mobula/errors.h>
 
+#include "base/containers/block_pool.h"
 #include "client/api/completion/asynchronous.h"
 #include "client/api/rules.h"
 #include "client/api/untyped/language_host.h"
@@ -80,17 +81,6 @@ void check_callable(const char* operation, const Callable& callable) {
   internal::client::check_text("class_name", callable.class_name);
 }
 
-void check_program(const Callable& task, const Returns& returns) {
-  if (task.program.empty()) return;
-  internal::client::check_text("program", task.program);
-  if (!returns.streaming) return;
-  throw InvalidRequestError("submit " + std::string(task.name) + " of program " +
-                            std::string(task.program) + " from program " +
-                            internal::client::program_name() +
-                            ": Returns has a stream, and streams do not cross programs; return a "
-                            "list, or refs");
-}
-
 void refuse_program(const char* operation, const Callable& callable) {
   if (callable.program.empty()) return;
   throw InvalidRequestError(std::string(operation) + " " + std::string(callable.name) +
@@ -139,7 +129,7 @@ std::vector<AnyRef> submit(const Callable& task, const TaskOptions& options,
                            std::span<const Argument> arguments, Returns returns) {
   check_callable("submit", task);
   check_returns(task, returns, options.num_returns);
-  check_program(task, returns);
+  if (!task.program.empty()) internal::client::check_text("program", task.program);
   const auto request = request_of<detail::TaskRequest>(options);
   const auto target = detail::runtime();
   const RuntimeArguments passed(target, arguments);
@@ -223,7 +213,7 @@ std::vector<Fetched> get(std::span<const AnyRef> refs, const GetOptions& options
       fetched.emplace_back(*each.error);
     } else {
       fetched.emplace_back(
-          StoredPayload(std::make_shared<const detail::StoredValue>(std::move(each))));
+          StoredPayload(internal::make_pooled<detail::StoredValue>(std::move(each))));
     }
   }
   return fetched;

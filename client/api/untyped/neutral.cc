@@ -29,20 +29,25 @@ constexpr unsigned float32 = 0xca, float64 = 0xcb;
 // First byte of an extension of four bytes.
 constexpr unsigned fixext4 = 0xd6;
 
+using internal::client::neutral_actor_type;
 using internal::client::neutral_index_bytes;
 using internal::client::neutral_ref_type;
 using internal::client::neutral_tensor_type;
 
 class NeutralWriter {
  public:
-  // The refs and tensors of the written values.
+  // The parts of the written values.
   std::vector<AnyRef> take_refs() { return std::move(refs_); }
   std::vector<Tensor> take_tensors() { return std::move(tensors_); }
+  std::vector<AnyActor> take_actors() { return std::move(actors_); }
   void write(const NeutralValue& value, int depth = 0) {
     if (depth > deepest) fail("it nests deeper than 256 levels");
     std::visit([&](const auto& content) { put(content, depth); }, value.content());
   }
   std::vector<std::byte> take() { return out_.take(); }
+
+  // Reuses this memory.
+  explicit NeutralWriter(std::vector<std::byte> memory) : out_(std::move(memory)) {}
 
  private:
   static constexpr std::size_t most = 0xffff'ffff;  // bytes or elements of a part, in msgpack
@@ -80,6 +85,11 @@ class NeutralWriter {
     put_index(neutral_ref_type, refs_.size());
     refs_.push_back(value.get());
   }
+  void put(const Handle& value, int) {
+    if (value.get().empty()) return out_.nil();
+    put_index(neutral_actor_type, actors_.size());
+    actors_.push_back(value.get());
+  }
   void put(const NeutralTensor& value, int) {
     put_index(neutral_tensor_type, tensors_.size());
     tensors_.push_back(value.get());
@@ -103,6 +113,7 @@ class NeutralWriter {
   internal::Writer out_;
   std::vector<AnyRef> refs_;
   std::vector<Tensor> tensors_;
+  std::vector<AnyActor> actors_;
 };
 
 class NeutralReader {
@@ -155,7 +166,7 @@ class NeutralReader {
     return encoded.size() == 9 ? std::bit_cast<double>(bits)
                                : double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))};
   }
-  // A ref or a tensor.
+  // A ref, a tensor, or a handle.
   NeutralValue part(std::span<const std::byte> encoded) {
     if (encoded.size() != 2 + neutral_index_bytes) fail("its bytes end too early");
     std::size_t index = 0;
@@ -164,9 +175,11 @@ class NeutralReader {
     const auto type = std::to_integer<unsigned>(encoded[1]);
     if (type == neutral_ref_type && index < parts_.refs.size()) return parts_.refs[index];
     if (type == neutral_tensor_type && index < parts_.tensors.size()) return parts_.tensors[index];
+    if (type == neutral_actor_type && index < parts_.actors.size()) return parts_.actors[index];
     if (type == neutral_ref_type) fail("it names a ref that it does not have");
     if (type == neutral_tensor_type) fail("it names a tensor that it does not have");
-    fail("it has an extension of msgpack that is neither a ref nor a tensor");
+    if (type == neutral_actor_type) fail("it names a handle that it does not have");
+    fail("it has an extension of msgpack that is neither a ref, nor a tensor, nor a handle");
   }
   List list(std::size_t count, int depth) {
     List elements;
@@ -197,6 +210,8 @@ bool Ref::operator==(const Ref& other) const {
   return id_of(ref_) == id_of(other.ref_);
 }
 
+bool Handle::operator==(const Handle& other) const { return actor_.id() == other.actor_.id(); }
+
 bool NeutralTensor::operator==(const NeutralTensor& other) const {
   if (tensor_.dtype() != other.tensor_.dtype() || tensor_.shape() != other.tensor_.shape())
     return false;
@@ -206,14 +221,23 @@ bool NeutralTensor::operator==(const NeutralTensor& other) const {
 }
 
 Payload neutral_payload(const NeutralValue& value) {
-  NeutralWriter out;
+  constexpr std::size_t most_kept = 65'536;
+  thread_local std::vector<std::byte> memory;
+  NeutralWriter out(std::move(memory));
   out.write(value);
   // A caller may hold many arguments, and most are smaller than the writer's memory.
   std::vector<std::byte> written = out.take();
-  written.shrink_to_fit();
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(written));
+  const auto bytes = std::make_shared<std::byte[]>(written.size());
+  std::ranges::copy(written, bytes.get());
+  const std::span<const std::byte> body(bytes.get(), written.size());
+  memory.clear();
+  if (written.capacity() <= most_kept) memory = std::move(written);
   return {neutral_format,
-          {.body = *bytes, .refs = out.take_refs(), .tensors = out.take_tensors(), .owner = bytes}};
+          {.body = body,
+           .refs = out.take_refs(),
+           .actors = out.take_actors(),
+           .tensors = out.take_tensors(),
+           .owner = bytes}};
 }
 
 NeutralValue neutral_value(const StoredPayload& stored) {

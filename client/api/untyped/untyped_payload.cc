@@ -145,11 +145,9 @@ std::string_view StoredPayload::format() const {
 
 Payload::Parts StoredPayload::parts(std::string_view expected) const {
   const std::string_view found = format();
-  if (found != expected) {
-    throw SerializationError("reading a value in format \"" + std::string(expected) +
-                             "\": it was written in format \"" + std::string(found) + "\"");
-  }
-  return parts();
+  if (found == expected) return parts();
+  throw SerializationError("reading a value in format \"" + std::string(expected) +
+                           "\": it was written in format \"" + std::string(found) + "\"");
 }
 
 Payload::Parts StoredPayload::parts() const {

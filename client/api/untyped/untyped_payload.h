@@ -20,9 +20,9 @@ inline constexpr std::uint64_t untyped_fingerprint =
 // The format of a value of the typed API.
 inline constexpr std::string_view typed_format = "c++";
 
-// A ref or a tensor in a neutral value: an extension of msgpack with this type, and its index among
-// the refs or the tensors of the payload, the first byte first.
-inline constexpr unsigned neutral_ref_type = 1, neutral_tensor_type = 2;
+// A ref, tensor, or handle in a neutral value: an msgpack extension with this type, and its index
+// among the parts of its kind in the payload, the first byte first.
+inline constexpr unsigned neutral_ref_type = 1, neutral_tensor_type = 2, neutral_actor_type = 3;
 inline constexpr std::size_t neutral_index_bytes = 4;
 
 // The name of the format of a value that `in` has read up to its header.

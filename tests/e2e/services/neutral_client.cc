@@ -1,6 +1,7 @@
 // Calls functions and methods of another program by name, without their declarations:
-//   neutral_client values|errors|refs|results|tensors|types|actor|
+//   neutral_client values|errors|refs|results|tensors|types|handles|actor|
 //                  deaths|waits|name JOB_NAME [MIB of the largest value]
+//   neutral_client streams JOB_NAME DIRECTORY
 // or is another program with this name of its job:
 //   neutral_client serve JOB_NAME
 #include <mobula/dynamic.h>
@@ -350,12 +351,135 @@ void show_tensors() {
   show_error("written", [] { (void)run("write_parameter", {floats({5})}); });
 }
 
-void show_types() {
-  show_error("owner", [] { (void)run("takes_owner", {NeutralValue(List{1, List{}})}); });
-  show_error("handle", [] { (void)run("gives_handle"); });
-  show_error("stream", [] {
-    (void)submit({.name = "both", .program = program}, {}, {}, {.streaming = true});
+// Reads a stream: its items, and then its error, if it has one.
+void show_stream(const std::string& name, mobula::AnyRef position) {
+  std::cout << name << ":";
+  for (;;) {
+    const auto step = next(position, {.timeout = std::chrono::seconds(60)});
+    if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&step)) {
+      std::cout << " error: " << error->message << std::endl;
+      return;
+    }
+    const auto& [item, behind] = std::get<StreamItem>(step);
+    if (item.empty()) break;
+    std::cout << " " << std::get<std::int64_t>(value_of(item).content());
+    position = behind;
+  }
+  std::cout << " end" << std::endl;
+}
+
+mobula::AnyRef stream_of(const std::string& function, const Arguments& arguments,
+                         const mobula::TaskOptions& options = {}) {
+  const auto payloads = payloads_of(arguments);
+  return submit({.name = function, .program = program}, options, passed(payloads),
+                {.streaming = true})[0];
+}
+
+mobula::AnyRef stream_of_store(const std::string& method, const Arguments& arguments,
+                               const mobula::CallOptions& options = {}) {
+  const auto payloads = payloads_of(arguments);
+  return call(get_actor("store", "neutral", "Store"), {.name = method}, options, passed(payloads),
+              {.streaming = true})[0];
+}
+
+// All items of a stream, which has no error.
+List items_of(mobula::AnyRef position) {
+  List items;
+  for (;;) {
+    const auto step = next(position, {.timeout = std::chrono::seconds(60)});
+    if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&step))
+      mobula::detail::throw_error(*error);
+    if (std::get<StreamItem>(step).item.empty()) return items;
+    items.push_back(value_of(std::get<StreamItem>(step).item));
+    position = std::get<StreamItem>(step).next;
+  }
+}
+
+void show_streams(const std::string& directory) {
+  show_stream("count", stream_of("count_to", {5}));
+  show_stream("none", stream_of("count_to", {0}));
+  show("window", items_of(stream_of("count_to", {300}, {.stream_window = 2})).size() == 300);
+  show("items", items_of(stream_of_store("items", {2})) == List{List{0, "item"}, List{1, "item"}});
+  // Small items, and items that are objects of the store.
+  for (const std::size_t size : {std::size_t{10}, std::size_t{300'000}}) {
+    const List batches = items_of(stream_of("batches", {3, size}, {.stream_window = 2}));
+    bool equal = batches.size() == 3;
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      const auto& members = std::get<List>(batches[i].content());
+      equal &= members[0] == NeutralValue("batch " + std::to_string(i)) &&
+               members[1] == floats({static_cast<float>(i)}) &&
+               read_there(members[2]) == NeutralValue(i) && members[3] == NeutralValue(Bytes(size));
+    }
+    show("batches", equal);
+  }
+  show_stream("dropped", stream_of("fails_after", {2}, {.max_retries = 0}));
+  show_error("broken", [] { (void)items_of(stream_of("broken_items", {})); });
+  // The process of the function, then that of the actor, ends before item 3.
+  show_stream("function repeats", stream_of("dies_once", {6, 3, directory + "/first"}));
+  show_stream("function dies",
+              stream_of("dies_once", {6, 3, directory + "/second"}, {.max_retries = 0}));
+  show_stream("actor dies", stream_of_store("dies_once", {6, 3, directory + "/third"}));
+  show_stream("actor repeats",
+              stream_of_store("dies_once", {6, 3, directory + "/fourth"}, {.max_task_retries = 1}));
+  show_stream("one result", stream_of("same_int", {5}));
+  show_error("a stream", [] { (void)run("count_to", {5}); });
+  show_error("unknown", [] { (void)items_of(stream_of("count_too", {5})); });
+}
+
+NeutralValue call_of(const NeutralValue& handle, const std::string& method,
+                     const Arguments& arguments) {
+  const auto payloads = payloads_of(arguments);
+  const auto& actor = std::get<Handle>(handle.content()).get();
+  return value_of(call(actor, {.name = method}, {}, passed(payloads))[0]);
+}
+
+// Returns an actor of the other program, which has no name: its handles keep it.
+NeutralValue show_handle_calls() {
+  const NeutralValue store = get_actor("store", "neutral", "Store");
+  (void)call_store("put", {"a", List{3, "three"}});
+  show("same handle", run("same_store", {store}) == store);
+  show("empty handle", run("same_store", {NeutralValue()}) == NeutralValue());
+  show("read there", run("count_in", {store, "a"}) == NeutralValue(3));
+  NeutralValue made = run("make_store", {"b"});
+  show("call", call_of(made, "get", {"b"}) == NeutralValue(List{7, "made"}));
+  show("read made", run("count_in", {made, "b"}) == NeutralValue(7));
+  const NeutralValue owner = List{"owner", List{store, made}, made};
+  show("inside", run("same_owner", {owner}) == owner);
+  // The value of a ref, without this process.
+  const mobula::AnyRef by_ref = submit_to("make_store", {"c"});
+  const auto payloads = payloads_of({"c"});
+  const std::vector<Argument> passed_by_ref{{.ref = &by_ref}, {.value = payloads[0].get()}};
+  show("by ref", value_of(submit({.name = "count_in", .program = program}, {}, passed_by_ref)[0]) ==
+                     NeutralValue(7));
+  show_error("method", [&] { (void)call_of(made, "erase", {"b"}); });
+  show_error("number for a handle", [] { (void)run("same_store", {5}); });
+  show_error("handle for a number", [&] { (void)run("same_int", {store}); });
+  show_error("ref for a handle", [] {
+    (void)run("same_store", {NeutralValue(mobula::AnyRef(put(neutral_payload(9))))});
   });
+  show_error("missing", [] {
+    const std::string body("\xd6\x03\0\0\0\0", 6);
+    const Payload value(neutral_format, {.body = std::as_bytes(std::span(body))});
+    const Argument argument{.value = &value};
+    (void)value_of(submit({.name = "same_store", .program = program}, {}, {&argument, 1})[0]);
+  });
+  return made;
+}
+
+void show_handles() {
+  NeutralValue made = show_handle_calls();
+  std::cout << "held" << std::endl;
+  std::string line;
+  std::getline(std::cin, line);
+  made = {};
+  std::cout << "dropped" << std::endl;
+  std::getline(std::cin, line);
+}
+
+void show_types() {
+  show_error("reader", [] { (void)run("takes_reader", {NeutralValue(List{1, List{}})}); });
+  show_error("position", [] { (void)run("gives_stream"); });
+  show_error("positions", [] { (void)items_of(stream_of("gives_streams", {})); });
 }
 
 void show_actor() {
@@ -373,12 +497,7 @@ void show_actor() {
   (void)call_store("keep", {own});
   show("kept", value_of(ref_in(call_store("kept", {}))) == NeutralValue(9));
   show_error("read kept", [] { (void)call_store("read_kept", {}); });
-  show_error("items", [&] {
-    const auto stream = call(store, {.name = "both"}, {}, {}, {.streaming = true});
-    const auto step = next(stream[0], {.timeout = std::chrono::seconds(60)});
-    if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&step))
-      mobula::detail::throw_error(*error);
-  });
+  show_error("items", [] { (void)items_of(stream_of_store("both", {})); });
   show_error("put", [] { (void)call_store("put", {"a", List{"three", 3}}); });
   show_error("erase", [] { (void)call_store("erase", {"a"}); });
   show_error("class", [] { (void)get_actor("store", "neutral", "Shop"); });
@@ -428,7 +547,7 @@ void show_waits() {
 int main(int argc, char** argv) try {
   const std::string part = argv[1];
   program = argv[2];
-  if (argc > 3) large_mib = std::stoul(argv[3]);
+  if (argc > 3 && part != "streams") large_mib = std::stoul(argv[3]);
   const auto cluster =
       mobula::init(argc, argv, {.job_name = part == "serve" ? program : "neutral_client"});
   if (part == "values") show_values();
@@ -437,6 +556,8 @@ int main(int argc, char** argv) try {
   if (part == "results") show_results();
   if (part == "tensors") show_tensors();
   if (part == "types") show_types();
+  if (part == "streams") show_streams(argv[3]);
+  if (part == "handles") show_handles();
   if (part == "actor") show_actor();
   if (part == "deaths") show_deaths();
   if (part == "waits") show_waits();

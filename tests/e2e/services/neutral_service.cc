@@ -1,5 +1,6 @@
 // Functions and an actor that untyped callers of other programs call with neutral values. It serves
 // until its input ends: neutral_service JOB_NAME
+#include <fcntl.h>
 #include <mobula/mobula.h>
 #include <mobula/neutral.h>
 #include <mobula/service.h>
@@ -115,14 +116,61 @@ Tensor read_tensor(mobula::ObjectRef<Tensor> ref) { return mobula::get(ref); }
 // Parameters are read in place: they cannot be written.
 void write_parameter(Tensor x) { x.mutable_view<float>()[0] = 1; }
 
-// Types that do not cross.
+// Handles of this program and of its callers.
 class Store;
+using StoreHandle = mobula::ActorHandle<Store>;
 struct Owner {
-  int number = 0;
-  std::vector<mobula::ActorHandle<Store>> stores;
+  std::string name;
+  std::vector<StoreHandle> stores;
+  std::optional<StoreHandle> best;
 };
-int takes_owner(Owner owner) { return owner.number; }
-std::tuple<int, mobula::ActorHandle<Store>> gives_handle() { return {}; }
+StoreHandle same_store(StoreHandle store) { return store; }
+Owner same_owner(Owner owner) { return owner; }
+StoreHandle make_store(std::string key);
+std::int64_t count_in(StoreHandle store, std::string key);
+
+// Items of streams. A file that does not exist yet makes the process end before item `death`.
+mobula::generator<std::int64_t> count_to(std::int64_t end) {
+  for (std::int64_t i = 0; i < end; ++i) co_yield i;
+}
+struct Batch {
+  std::string name;
+  mobula::Tensor elements;
+  IntRef ref;
+  std::vector<std::byte> bytes;
+};
+mobula::generator<Batch> batches(std::int64_t count, std::int64_t size) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    co_yield Batch{"batch " + std::to_string(i), mobula::Tensor::from({static_cast<float>(i)}),
+                   mobula::put(i), std::vector<std::byte>(static_cast<std::size_t>(size))};
+  }
+}
+mobula::generator<std::int64_t> dies_once(std::int64_t end, std::int64_t death, std::string file) {
+  for (std::int64_t i = 0; i < end; ++i) {
+    if (i == death) {
+      const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+      if (made >= 0) ::raise(SIGKILL);
+    }
+    co_yield i;
+  }
+}
+mobula::generator<std::string> broken_items() {
+  co_yield "first";
+  co_yield "\xff";
+}
+mobula::generator<std::int64_t> fails_after(std::int64_t end) {
+  for (std::int64_t i = 0; i < end; ++i) co_yield i;
+  throw std::runtime_error("no further item");
+}
+
+// Types that do not cross.
+struct Reader {
+  int number = 0;
+  std::vector<mobula::ObjectRefStream<int>> streams;
+};
+int takes_reader(Reader reader) { return reader.number; }
+std::tuple<int, mobula::ObjectRefStream<int>> gives_stream() { return {}; }
+mobula::generator<mobula::ObjectRefStream<int>> gives_streams() { co_return; }
 std::string broken_text() { return "\xff"; }
 std::tuple<int, std::string> broken_member() { return {1, "\xff"}; }
 int fail(std::string why) { throw std::runtime_error(why); }
@@ -157,14 +205,15 @@ std::variant<std::int64_t, std::string> same_variant(std::variant<std::int64_t, 
 }
 Outer same_struct(Outer x) { return x; }
 
-const mobula::Functions<&first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail,
-                        &die, &pid, &hold, &nothing, &outside, &same_bool, &same_int, &slow_double,
-                        &start_double, &pass_on, &read_ref, &share, &sum_of, &read_neutral, &three,
-                        &both, &broken_third, &later_both, &takes_owner, &gives_handle,
-                        &same_tensor, &twice, &same_model, &same_either, &parts_of, &later_tensor,
-                        &put_tensor, &read_tensor, &write_parameter, &same_unsigned, &same_small,
-                        &same_double, &same_float, &same_text, &same_bytes, &same_list, &same_map,
-                        &same_pairs, &same_optional, &same_variant, &same_struct>
+const mobula::Functions<
+    &first::twin, &second::twin, &sum, &broken_text, &broken_member, &fail, &die, &pid, &hold,
+    &nothing, &outside, &same_bool, &same_int, &slow_double, &start_double, &pass_on, &read_ref,
+    &share, &sum_of, &read_neutral, &three, &both, &broken_third, &later_both, &same_store,
+    &same_owner, &make_store, &count_in, &count_to, &batches, &dies_once, &broken_items,
+    &fails_after, &takes_reader, &gives_stream, &gives_streams, &same_tensor, &twice, &same_model,
+    &same_either, &parts_of, &later_tensor, &put_tensor, &read_tensor, &write_parameter,
+    &same_unsigned, &same_small, &same_double, &same_float, &same_text, &same_bytes, &same_list,
+    &same_map, &same_pairs, &same_optional, &same_variant, &same_struct>
     functions;
 
 class Store {
@@ -185,6 +234,13 @@ class Store {
   mobula::ObjectRef<std::int64_t> kept() const { return kept_; }
   std::int64_t read_kept() const { return mobula::get(kept_); }
   std::tuple<std::int64_t, std::string> both() const { return {7, "seven"}; }
+  mobula::generator<Inner> items(std::int64_t end) const {
+    for (std::int32_t i = 0; i < end; ++i) co_yield Inner{i, "item"};
+  }
+  mobula::generator<std::int64_t> dies_once(std::int64_t end, std::int64_t death,
+                                            std::string file) const {
+    return ::dies_once(end, death, std::move(file));
+  }
   void keep_tensor(mobula::Tensor tensor) { tensor_ = std::move(tensor); }
   mobula::Tensor kept_tensor() const { return tensor_; }
 
@@ -196,8 +252,17 @@ class Store {
 
 const mobula::Service<Store, &Store::put, &Store::get, &Store::later, &Store::die, &Store::keep,
                       &Store::kept, &Store::read_kept, &Store::both, &Store::keep_tensor,
-                      &Store::kept_tensor>
+                      &Store::kept_tensor, &Store::items, &Store::dies_once>
     service;
+
+StoreHandle make_store(std::string key) {
+  const auto store = mobula::actor<Store>.options({.num_cpus = 0}).remote();
+  mobula::get(store.call<&Store::put>(std::move(key), Inner{7, "made"}));
+  return store;
+}
+std::int64_t count_in(StoreHandle store, std::string key) {
+  return store.empty() ? -1 : mobula::get(store.call<&Store::get>(std::move(key))).value().count;
+}
 
 int main(int argc, char** argv) {
   const auto cluster =
