@@ -186,8 +186,6 @@ TEST(UntypedCalls, NamesAndRequestReachTheRuntime) {
 TEST(UntypedCalls, RejectsBadRequests) {
   Installed runtime;
   EXPECT_THROW(submit({}, {}, {}), InvalidRequestError);
-  EXPECT_THROW(submit({.name = "f", .program = "other"}, {}, {}, {.streaming = true}),
-               InvalidRequestError);
   EXPECT_THROW(create({.class_name = "C", .program = "other"}, {}, {}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {}, {}, {.count = -1}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {.num_returns = 3}, {}, {.count = 2}), InvalidRequestError);

@@ -159,7 +159,7 @@ class World {
   void crash_executor(const Fault& fault, Duration pause);
   void cut(const Fault& fault, bool on);
   void lose_peer(const Fault& fault, bool on);
-  bool all_work_fits_without(std::size_t node) const;
+  bool all_work_fits_without(int host) const;
   bool run_until(Time limit, const std::function<bool()>& done);
   bool drivers_done() const;
   std::string unfinished_work() const;

@@ -196,8 +196,9 @@ void World::starve(const Fault& fault) {
   }
 }
 
-// True if each request fits a node other than this one.
-bool World::all_work_fits_without(std::size_t node) const {
+// True if each request fits a node of another host.
+bool World::all_work_fits_without(int host) const {
+  const auto node = static_cast<std::size_t>(host) - 1;
   return std::ranges::all_of(plan_.plans, [&](const auto& plan) {
     const Request request = request_of(plan.shape);
     for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
@@ -212,6 +213,7 @@ bool World::all_work_fits_without(std::size_t node) const {
 
 // Two machines lose contact in both directions: connections of processes break, and new ones do not
 // open. All work ends although the contact does not return, unless it fits the lost machine alone.
+// A driver on either machine has lost the other one. Work of other drivers may be on both.
 // A release of a ref waits for the contact, and with it the end of the owner's job.
 void World::lose_peer(const Fault& fault, bool on) {
   const int a = drivers_.at(fault.target % drivers_.size())->host();
@@ -219,7 +221,9 @@ void World::lose_peer(const Fault& fault, bool on) {
   if (a == b) return;
   if (!on) {
     for (const Process* driver : drivers_) {
-      if (driver->has_work() && all_work_fits_without(static_cast<std::size_t>(b) - 1))
+      const bool ends = (driver->host() == a || all_work_fits_without(a)) &&
+                        (driver->host() == b || all_work_fits_without(b));
+      if (driver->has_work() && ends)
         violation("links", "work waits for a cut link: " + unfinished_work());
     }
   }
