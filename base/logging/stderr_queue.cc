@@ -57,7 +57,7 @@ void StderrQueue::print_block(std::string_view lines) {
 }
 
 void StderrQueue::queue_text(std::string_view text) {
-  // Moves the cursor to the begin of the block, and clears the screen from there.
+  // Moves the cursor to the beginning of the block, and clears the screen from there.
   if (block_lines_ > 0) waiting_ += fmt::format("\x1b[{}A\x1b[J", block_lines_);
   block_lines_ = 0;
   waiting_ += text;
