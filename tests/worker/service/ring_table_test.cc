@@ -53,9 +53,9 @@ std::ptrdiff_t open_descriptors() {
 
 class RingTableTest : public ::testing::Test {
  protected:
-  Member& joins(unsigned number, JobId job = JobId::of(1), bool named = false) {
+  Member& joins(unsigned number, JobId job = JobId::of(1), bool is_actor = false) {
     members_.push_back(std::make_unique<Member>(*loop_, links_, number));
-    table_.joined(members_.back()->link, members_.back()->id, job, named);
+    table_.joined(members_.back()->link, members_.back()->id, job, is_actor);
     return *members_.back();
   }
   bool until(const std::function<bool()>& condition) { return turn_until(*loop_, condition, 20s); }
@@ -134,7 +134,7 @@ TEST_F(RingTableTest, RejectsOtherJobsStrangersAndItself) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-TEST_F(RingTableTest, OtherJobCallsNamedActor_HasRing) {
+TEST_F(RingTableTest, OtherJobCallsActor_HasRing) {
   Member& client = joins(1, JobId::of(2));
   Member& service = joins(2, JobId::of(1), true);
   open(client, service);
