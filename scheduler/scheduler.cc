@@ -222,9 +222,10 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
     if (auto* node = cluster_.nodes().find(id)) cluster_.withheld_changed(*node);
     dirty_ = true;
   }
-  const auto due = earlier(groups_.next_yield(), earlier(reclaimer_.due(), preemptor_.due()));
+  const auto due = earlier(groups_.next_due(), earlier(reclaimer_.due(), preemptor_.due()));
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
+  groups_.free_removed(now);
   pending_.note_returns(now);
   groups_.note_waiting(now);
   reclaimer_.lift_unneeded(now);
@@ -264,7 +265,7 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 std::optional<Time> Scheduler::next_deadline() const {
   if (dirty_) return last_plan_;
   return earlier(
-      earlier(earlier(oversubscription_.due(), ending_.next_deadline()), groups_.next_yield()),
+      earlier(earlier(oversubscription_.due(), ending_.next_deadline()), groups_.next_due()),
       earlier(reclaimer_.due(), preemptor_.due()));
 }
 

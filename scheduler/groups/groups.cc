@@ -119,27 +119,10 @@ void Groups::add(const GroupSpec& spec, const std::vector<BundleLocation>& locat
   queue(row);
 }
 
-std::vector<SlotId> Groups::remove(GroupId id) {
-  auto* row = rows_.find(id);
-  if (row == nullptr) return {};
-  queue_.erase(turn_of(*row));
-  row->removing = true;
-  cluster_.close_group(id);
-  const auto users = accounting_.slots_in(id);
-  return {users.begin(), users.end()};
-}
-
-void Groups::forget(GroupId id) {
-  auto* row = rows_.find(id);
-  if (row == nullptr || !row->removing) return;
-  row->forgotten = true;
-  erase_if_over(id);
-}
-
 void Groups::slot_gone(GroupId id, std::vector<GroupNews>& news) {
   auto* row = rows_.find(id);
   if (row == nullptr) return;
-  if (row->forgotten) return erase_if_over(id);
+  if (row->forgotten) return free_bundles(id, false);
   leave_unusable(*row, news);
 }
 
@@ -148,22 +131,6 @@ std::set<std::int32_t> Groups::in_use(GroupId id) const {
   for (const auto slot : accounting_.slots_in(id))
     bundles.insert(accounting_.find(slot)->slot.allocation.bundle);
   return bundles;
-}
-
-// Frees bundles without members, and removes the group with the last of them.
-void Groups::erase_if_over(GroupId id) {
-  auto& row = rows_.at(id);
-  const auto used = in_use(id);
-  for (std::size_t i = 0; i < row.locations.size(); ++i) {
-    const auto bundle = static_cast<std::int32_t>(i);
-    if (used.contains(bundle) || !row.booked[i]) continue;
-    accounting_.release(slot_of(id, bundle));
-    row.booked[i] = false;
-    row.locations[i] = {};
-  }
-  if (!used.empty()) return;
-  cluster_.drop_group(id);
-  rows_.erase(id);
 }
 
 void Groups::restore_on(Node& node, std::vector<GroupNews>& news) {
@@ -520,12 +487,18 @@ bool Groups::yield_bundles(Time now, std::vector<GroupNews>& news) {
   return false;
 }
 
-std::optional<Time> Groups::next_yield() const {
+std::optional<Time> Groups::next_due() const {
   std::optional<Time> earliest;
+  const auto consider = [&](Time due) {
+    if (!earliest || due < *earliest) earliest = due;
+  };
+  for (const auto& [id, due] : ending_) {
+    if (due) consider(*due);
+  }
   if (queue_.size() < 2) return earliest;
   for (const auto& [turn, id] : queue_) {
     const Time due = rows_.at(id).waits_since + settings_.yield_delay;
-    if (due > yield_tried_at_ && (!earliest || due < *earliest)) earliest = due;
+    if (due > yield_tried_at_) consider(due);
   }
   return earliest;
 }

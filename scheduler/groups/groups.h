@@ -3,7 +3,8 @@
 // without an executor. All missing bundles of a group are allocated together or not at all.
 // Thread: owner (one core).
 // Not: durability. The owner opens a group to its members when the journal has the group. A removed
-// group keeps a bundle until no slot uses it.
+// group keeps a bundle until no slot uses it. Its idle bundles wait briefly for the others, because
+// otherwise a request for one of them would precede a group of higher priority that needs all.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,8 @@ struct GroupSettings {
   std::int64_t visits_per_plan = 1000;  // groups visited, tried or not
   // wait of a group before younger incomplete groups yield bundles to it
   Duration yield_delay = 5s;
+  // longest wait of idle bundles of a removed group for its other bundles
+  Duration removal_delay = 500ms;
 };
 
 // The reasons that a bundle is not placed: the first rule of each node that rejects it. Of bundles
@@ -88,8 +91,11 @@ class Groups {
   void add(const GroupSpec& spec, const std::vector<BundleLocation>& locations);
   // Closes the group. The caller ends the slots in its bundles, which are returned.
   std::vector<SlotId> remove(GroupId id);
-  // The group is removed from the durable record: its bundles are freed as soon as they are empty.
+  // The group is removed from the durable record: its bundles are freed together as soon as they
+  // are empty. After `removal_delay`, each is freed alone.
   void forget(GroupId id);
+  // Frees the idle bundles of forgotten groups whose delay has ended.
+  void free_removed(Time now);
   void open(GroupId id) { cluster_.open_group(id); }
 
   // Allocates the bundles that durable records have on a node that has joined. Its reported slots
@@ -112,8 +118,8 @@ class Groups {
   // waited for `yield_delay` and fits once later ones in the queue release their idle bundles,
   // those are released. Returns true if any were.
   bool yield_bundles(Time now, std::vector<GroupNews>& news);
-  // Time of the next call of yield_bundles that may change anything.
-  std::optional<Time> next_yield() const;
+  // Time of the next call of yield_bundles or free_removed that may change anything.
+  std::optional<Time> next_due() const;
   // Reason that an incomplete group waits, as one sentence; empty for other groups.
   std::string why_waiting(GroupId id) const;
   // Sets the start of the wait for groups that began to wait since the last call.
@@ -154,7 +160,9 @@ class Groups {
   void book(Row& row, std::int32_t bundle);
   // The bundles that contain a slot.
   std::set<std::int32_t> in_use(GroupId id) const;
-  void erase_if_over(GroupId id);
+  // Frees the bundles of a forgotten group without slots, and forgets its row. With `each`, frees
+  // the idle bundles of a group with slots too.
+  void free_bundles(GroupId id, bool each);
   void leave_unusable(Row& row, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
   bool fits_now(const Row& row) const;
@@ -176,6 +184,8 @@ class Groups {
   std::map<Turn, GroupId> queue_;
   Turn last_tried_{};
   std::vector<GroupId> begun_to_wait_;
+  // Forgotten groups with slots: when their idle bundles are freed. Unset until the next plan.
+  std::map<GroupId, std::optional<Time>> ending_;
   std::uint64_t sequence_ = 0;
   Time yield_tried_at_;
   std::uint64_t yield_stamp_ = 0;  // stamp of the cluster at the last attempt

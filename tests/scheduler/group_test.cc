@@ -402,11 +402,39 @@ TEST_F(GroupTest, RemovedGroup_KeepsBundlesInUse) {
   ASSERT_EQ(users.size(), 1u);
   EXPECT_EQ(available("CPU"), 0) << "the record still has it";
   bench_.scheduler.forget_group(group);
+  bench_.plan();
+  EXPECT_EQ(available("CPU"), 0) << "its bundles are freed together";
   EXPECT_EQ(bench_.scheduler.verify_books(), "");
-  EXPECT_EQ(available("CPU"), 2);
+  ASSERT_TRUE(bench_.scheduler.next_deadline());
+  EXPECT_EQ(*bench_.scheduler.next_deadline(), bench_.now + GroupSettings().removal_delay);
+  bench_.plan_after(GroupSettings().removal_delay);
+  EXPECT_EQ(available("CPU"), 2) << "its other bundle takes too long";
+  EXPECT_EQ(bench_.scheduler.verify_books(), "");
   bench_.scheduler.release(users[0]);
   EXPECT_EQ(available("CPU"), 4);
   EXPECT_EQ(bench_.scheduler.groups().find(group), nullptr);
+  EXPECT_EQ(bench_.scheduler.verify_books(), "");
+}
+
+TEST_F(GroupTest, RemovedGroup_LeavesAllDevicesToHigherPriority) {
+  bench_.add_node(1, node_with(4, 2));
+  const auto group = add(1, GroupStrategy::pack, {gpus(1), gpus(1)});
+  opened(group);
+  for (std::int32_t bundle = 0; bundle < 2; ++bundle) {
+    const auto which = static_cast<std::uint64_t>(bundle) + 1;
+    bench_.want(1, which, inside(group, gpus(1), bundle), 1);
+  }
+  ASSERT_EQ(bench_.plan().grants.size(), 2u);
+  const auto modest = add(2, GroupStrategy::pack, {gpus(1)});
+  const auto urgent = add(3, GroupStrategy::pack, {gpus(2)}, 1);
+  const auto users = bench_.scheduler.remove_group(group);
+  bench_.scheduler.forget_group(group);
+  ASSERT_EQ(users.size(), 2u);
+  bench_.scheduler.release(users[0]);
+  EXPECT_THAT(locations(modest), ElementsAre(0)) << "the other device follows";
+  bench_.scheduler.release(users[1]);
+  EXPECT_THAT(locations(urgent), ElementsAre(1));
+  EXPECT_THAT(locations(modest), ElementsAre(0));
   EXPECT_EQ(bench_.scheduler.verify_books(), "");
 }
 
