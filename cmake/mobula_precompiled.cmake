@@ -1,6 +1,6 @@
 # With MOBULA_PRECOMPILE and clang++, headers that nearly every source includes are compiled once: the library's for all
-# targets, and GoogleTest's for tests. Only external headers are precompiled. The builds without precompilation (gcc,
-# tsan) and verify_headers prove that a source includes what it needs.
+# targets, and GoogleTest's for tests. Only external headers are precompiled. The build without precompilation (gcc)
+# and verify_headers prove that a source includes what it needs.
 #
 #   mobula_use_precompiled(<target> [TESTS])
 option(MOBULA_PRECOMPILE "Precompile the standard library's headers and GoogleTest's (clang++ only)" OFF)

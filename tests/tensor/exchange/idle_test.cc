@@ -124,15 +124,17 @@ TEST(IdleConnections, ManyHolders_CloseSooner) {
   for (std::uint64_t i = 2; i < 10; ++i)
     holders.push_back(std::make_unique<Process>(directory.path(), Member{.number = i}));
   const std::size_t before = descriptors();
+  std::size_t of_one = 0;
   std::uint64_t object = 100;
   for (const auto& each : holders) {
     ++object;
     EXPECT_TRUE(is_numbered(reader.pull(each->register_tensor(object, idle_size, false)), object,
                             idle_size));
+    // On a slow machine, the first connections close before the last opens.
+    if (of_one == 0) of_one = descriptors() - before;
   }
-  const std::size_t all = descriptors() - before;
-  EXPECT_TRUE(soon([&] { return descriptors() <= before + (all * 5) / 8; }))
-      << descriptors() - before << " of " << all;
+  EXPECT_TRUE(soon([&] { return descriptors() <= before + 5 * of_one; }))
+      << descriptors() - before << ", " << of_one << " per connection";
 }
 
 // A communicator serves both directions.
