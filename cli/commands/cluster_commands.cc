@@ -124,7 +124,7 @@ FleetParsed parse_fleet(int argc, char** argv) {
   }
 }
 
-int exit_code_of(const std::string& command, const std::vector<HostReport>& reports) {
+int exit_code_of_hosts(const std::string& command, const std::vector<HostReport>& reports) {
   std::set<std::string> wrong{"unreachable", "refused", "failed", "skipped"};
   if (command == "status") wrong.insert({"down", "broken"});
   std::set<std::string> bad;
@@ -352,7 +352,7 @@ int run_fleet_command(int argc, char** argv) {
     (void)holder->wait(release_timeout);
   }
   show(line, inventory->cluster, reports);
-  return exit_code_of(line.command, reports);
+  return exit_code_of_hosts(line.command, reports);
 }
 
 }  // namespace mobula::internal::cli

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 #include <linux/sockios.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 

@@ -16,8 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* default_cluster = "default";
-
 std::string path_in(const std::string& directory) { return directory + "/head/flags.json"; }
 
 Result<Json> load(const std::string& directory) {

@@ -9,6 +9,8 @@
 
 namespace mobula::internal::cli {
 
+inline constexpr const char* default_cluster = "default";
+
 // Saves the flags after the head serves. Flags of the agent on its machine are not saved.
 Result<void> save_head_flags(const StartOptions& start, const std::string& directory);
 

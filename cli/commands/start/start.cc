@@ -36,8 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* default_cluster = "default";
-
 // `reported` is the report of a failed start: {"exit", "error"}, or plain text from a deeper layer.
 int complain_of_start(const std::string& reported) {
   const auto json = Json::parse(reported, nullptr, false);
@@ -69,7 +67,7 @@ bool holds_lock(const std::string& path) {
 
 constexpr int unsaid_ms = 1000;  // until the first message about the wait
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t start_interrupted = 0;
 
 // While it exists, Ctrl-C and SIGTERM are recorded and end the background start before this
 // process.
@@ -77,7 +75,7 @@ class Interruptions {
  public:
   Interruptions() {
     struct sigaction noted {};
-    noted.sa_handler = [](int) { interrupted = 1; };
+    noted.sa_handler = [](int) { start_interrupted = 1; };
     ::sigaction(SIGINT, &noted, &before_int_);
     ::sigaction(SIGTERM, &noted, &before_term_);
   }
@@ -123,7 +121,7 @@ class Start {
     const auto started = programs_.in_background(
         plan_.directory + "/mobula.log",
         [this](const Report& report) { return supervise(programs_, plan_, report); }, say_waiting,
-        [] { return interrupted != 0; }, plan_.autoscaler != nullptr);
+        [] { return start_interrupted != 0; }, plan_.autoscaler != nullptr);
     if (!started) return complain_of_start(started.error().text);
     announce(*started);
     return exit_done;

@@ -26,7 +26,7 @@ namespace {
 constexpr double default_grace_s = 5;
 constexpr Duration after_interrupt = 5s;  // for processes that must not finish calls
 constexpr Duration after_kill = 10s;
-constexpr Duration head_timeout = 2s;
+constexpr Duration reply_timeout = 2s;
 
 // A process that may exit; readable when it has exited.
 class Ending {
@@ -68,7 +68,7 @@ void end_jobs(const std::string& directory) {
   if (auto key = load_key_file(directory + "/head/operator.key"))
     cluster.key = std::move(key).value();
   auto client = ToolClient::open(cluster);
-  const auto done = client ? client->request("stop", {}, {}, head_timeout) : client.error();
+  const auto done = client ? client->request("stop", {}, {}, reply_timeout) : client.error();
   if (!done) {
     std::fprintf(stderr, "mobula: end the jobs of the head: %s\n", done.error().text.c_str());
   }
