@@ -97,6 +97,15 @@ struct Argument {
   const AnyRef* ref = nullptr;     // used if `value` is null
 };
 
+// The program that makes a call, for a host that serves several languages.
+struct Caller {
+  std::string_view language = {};  // its Host::language; "C++" without a host
+  std::string_view program = {};   // name of its executable
+  // The caller named this program (Callable::program): arguments are neutral values, and results
+  // must be. For methods, the language decides.
+  bool by_program = false;
+};
+
 // The results of a call.
 struct Returns {
   int count = 1;           // number of refs, at least 0
@@ -169,6 +178,8 @@ class MOBULA_API Call {
   CallId id() const;
   // Returns the names and the kind. They are valid while the call exists.
   const Callable& callable() const;
+  // Returns the program of the caller. The names are valid while the call exists.
+  Caller caller() const;
   // Returns the arguments, all of which are values.
   std::span<const StoredPayload> arguments() const;
   // Returns the actor of a method.

@@ -245,6 +245,14 @@ void add_all() {
     give_text(call, value == nullptr ? "" : value);
     call.done();
   });
+  const auto caller = [](Call call) {
+    const Caller caller = call.caller();
+    give_text(call, std::string(caller.language) + " in " + std::string(caller.program) +
+                        (caller.by_program ? " by program" : ""));
+    call.done();
+  };
+  add_function("caller", caller);
+  add_function("Counter.caller", caller);
   add_function("log", [](Call call) {
     std::fprintf(stderr, "a line of the host\n");
     give_text(call, "");

@@ -318,6 +318,14 @@ TEST(Untyped, ActorsByName) {
             detail::ErrorKind::actor_died);
 }
 
+TEST(Untyped, CallNamesLanguageAndProgramOfCaller) {
+  EXPECT_EQ(text_of(run("caller")), "test 1.0 in untyped_calls_test");
+  EXPECT_EQ(text_of(submit({.name = "caller", .program = "untyped"}, {}, {})[0]),
+            "test 1.0 in untyped_calls_test by program");
+  EXPECT_EQ(text_of(call(counter("1"), {.name = "Counter.caller"}, {}, {})[0]),
+            "test 1.0 in untyped_calls_test");
+}
+
 TEST(Untyped, TypedAndUntypedCallsShareAProgram) {
   EXPECT_EQ(mobula::get(mobula::task<typed_square>.remote(3), std::chrono::seconds(30)), 9);
   const auto typed = mobula::actor<TypedCounter>.remote();

@@ -7,6 +7,7 @@
 
 #include "base/logging/log.h"
 #include "client/api/completion/callback_thread.h"
+#include "client/api/untyped/language_host.h"
 
 namespace mobula {
 namespace internal::client {
@@ -46,6 +47,12 @@ HostCall::HostCall(CopyOnWrite<CallForm> form, std::string_view class_name,
       self_(self),
       arguments_(payloads_of(arguments)),
       results_(results) {}
+
+dynamic::Caller HostCall::caller() const {
+  const auto caller = untyped_caller(form_->types);
+  if (!caller) return {};
+  return {.language = caller->language, .program = caller->program, .by_program = caller->neutral};
+}
 
 void HostCall::created(std::shared_ptr<void> actor) {
   const MutexLock lock(mutex_);
@@ -217,6 +224,7 @@ void Call::drop() noexcept {
 
 CallId Call::id() const { return call_->context().token; }
 const Callable& Call::callable() const { return call_->callable(); }
+Caller Call::caller() const { return call_->caller(); }
 std::span<const StoredPayload> Call::arguments() const { return call_->arguments(); }
 void* Call::self() const { return call_->self(); }
 Returns Call::returns() const { return call_->returns(); }

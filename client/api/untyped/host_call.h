@@ -31,6 +31,7 @@ class HostCall {
 
   // ---- for dynamic::Call
   const dynamic::Callable& callable() const { return callable_; }
+  dynamic::Caller caller() const;
   std::span<const dynamic::StoredPayload> arguments() const { return arguments_; }
   void* self() const { return self_; }
   dynamic::Returns returns() const {
