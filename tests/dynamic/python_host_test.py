@@ -43,7 +43,7 @@ def python_with_packages(directory):
 
 def build(compiler, source, build_dir, directory, python, nanobind):
     module = directory / ("mobula_host" + sysconfig.get_config_var("EXT_SUFFIX"))
-    binding = source / "tests/dynamic/python/binding.cc"
+    sources = [source / "tests/dynamic/python" / name for name in ("binding.cc", "neutral_values.cc")]
     library = build_dir / "lib/libmobula.so"
     flags = ["-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
              "-I", sysconfig.get_paths()["include"], "-I", f"{nanobind}/include"]
@@ -51,12 +51,23 @@ def build(compiler, source, build_dir, directory, python, nanobind):
     if not backend.exists():
         subprocess.run([*compiler, *flags, "-w", "-DNDEBUG", "-I", f"{nanobind}/ext/robin_map/include", "-c",
                         f"{nanobind}/src/nb_combined.cpp", "-o", backend], check=True)
-    newest = max(path.stat().st_mtime for path in [binding, library, *(source / "include").rglob("*.h")])
+    headers = [*(source / "include").rglob("*.h"), *(source / "tests/dynamic/python").glob("*.h")]
+    newest = max(path.stat().st_mtime for path in [*sources, library, *headers])
     if not module.exists() or module.stat().st_mtime < newest:
         subprocess.run([*compiler, *flags, "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-isystem",
-                        f"{nanobind}/include", "-I", source / "include", "-shared", binding, backend, "-o", module,
+                        f"{nanobind}/include", "-I", source / "include", "-shared", *sources, backend, "-o", module,
                         "-L", library.parent, "-lmobula", f"-Wl,-rpath,{library.parent}", "-pthread"], check=True)
     return module
+
+
+def run_program(python, program, environment, *arguments):
+    """The output of a program, which has a line per check."""
+    ran = subprocess.run([python, program, program.parent / "executor.py", *arguments], env=environment,
+                         stdout=subprocess.PIPE, text=True, timeout=100)
+    print(ran.stdout)
+    assert ran.returncode == 0, f"{program.name} ended with {ran.returncode}"
+    assert ran.stdout.count("check_") == program.read_text().count("\ndef check_")
+    return ran.stdout
 
 
 def main():
@@ -76,12 +87,15 @@ def main():
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         environment |= {"PYTHONPATH": f"{directory}:{programs}", "PYTHONDONTWRITEBYTECODE": "1",
                         "MOBULA_STATE_DIR": state}
-        ran = subprocess.run([python, programs / "programs.py", programs / "executor.py"], env=environment,
-                             stdout=subprocess.PIPE, text=True, timeout=100)
-    print(ran.stdout)
-    checks = (programs / "programs.py").read_text().count("\ndef check_")
-    assert ran.returncode == 0, f"programs.py ended with {ran.returncode}"
-    assert ran.stdout.count("check_") == checks and "exit functions ran" in ran.stdout
+        out = run_program(python, programs / "programs.py", environment)
+        assert "exit functions ran" in out
+        mobula = build_dir / "bin/mobula"
+        subprocess.run([mobula, "start", "--head", "--num-cpus", "2", "--port", "0"], env=environment, check=True,
+                       stdout=subprocess.DEVNULL, timeout=60)
+        try:
+            run_program(python, programs / "peers.py", environment, build_dir / "bin/cpp_peer")
+        finally:
+            subprocess.run([mobula, "stop"], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
     return 0
 
 

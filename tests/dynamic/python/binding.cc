@@ -2,6 +2,7 @@
 // and takes the GIL for the hooks. python_host.py pickles values and functions.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <signal.h>
@@ -23,6 +24,8 @@
 #include <mobula/dynamic.h>
 #include <mobula/interrupt.h>
 
+#include "neutral_values.h"
+
 namespace nb = nanobind;
 namespace md = mobula::dynamic;
 
@@ -41,6 +44,10 @@ Hooks hooks;
 std::optional<mobula::Cluster> cluster;
 std::atomic<md::CallId> current_call{0};  // call that the main thread runs; 0 without one
 PyGILState_STATE forking;
+
+md::Payload payload_of(nb::handle neutral) {
+  return md::neutral_payload(nb::cast<Neutral&>(neutral).value);
+}
 
 // Memory of a stored value, for memoryview.
 struct Buffer {
@@ -90,7 +97,7 @@ class Value {
   std::optional<md::Payload> payload_;
 };
 
-// Arguments of a call: tuples are values, all others are refs.
+// Arguments of a call: refs, neutral values, and tuples, which are values of Python.
 class Arguments {
  public:
   explicit Arguments(nb::list given) {
@@ -98,6 +105,9 @@ class Arguments {
       if (nb::isinstance<mobula::AnyRef>(each)) {
         refs_.push_back(std::make_unique<mobula::AnyRef>(nb::cast<mobula::AnyRef&>(each)));
         all_.push_back({.ref = refs_.back().get()});
+      } else if (nb::isinstance<Neutral>(each)) {
+        neutral_.emplace_back(new md::Payload(payload_of(each)));
+        all_.push_back({.value = neutral_.back().get()});
       } else {
         values_.push_back(std::make_unique<Value>(nb::cast<nb::tuple>(each)));
         all_.push_back({.value = &values_.back()->payload()});
@@ -108,12 +118,20 @@ class Arguments {
 
  private:
   std::vector<std::unique_ptr<Value>> values_;
+  std::vector<std::unique_ptr<md::Payload>> neutral_;
   std::vector<std::unique_ptr<mobula::AnyRef>> refs_;
   std::vector<md::Argument> all_;
 };
 
-// (body, buffers, refs, actors), read in place. Called with the GIL.
-nb::tuple to_python(const md::StoredPayload& value) {
+// A Neutral, or (body, buffers, refs, actors), read in place. Called with the GIL.
+nb::object to_python(const md::StoredPayload& value) {
+  if (value.format() == md::neutral_format) {
+    nb::object neutral = nb::cast(Neutral());
+    md::NeutralValue& content = nb::cast<Neutral&>(neutral).value;
+    const nb::gil_scoped_release released;
+    content = md::neutral_value(value);
+    return neutral;
+  }
   auto parts = [&] {
     const nb::gil_scoped_release released;
     return value.parts(format);
@@ -181,10 +199,15 @@ void interrupt_on(int number) {
 
 std::vector<mobula::AnyRef> submit(const std::string& name, nb::list given, int num_returns,
                                    bool retry_exceptions,
-                                   const std::map<std::string, std::string>& env, bool streaming) {
+                                   const std::map<std::string, std::string>& env, bool streaming,
+                                   const std::string& program, double num_cpus, int max_retries) {
   const Arguments arguments(given);
   return unlocked([&] {
-    return md::submit({.name = name}, {.retry_exceptions = retry_exceptions, .env = env},
+    return md::submit({.name = name, .program = program},
+                      {.num_cpus = num_cpus,
+                       .max_retries = max_retries,
+                       .retry_exceptions = retry_exceptions,
+                       .env = env},
                       arguments.all(), {.count = num_returns, .streaming = streaming});
   });
 }
@@ -206,12 +229,12 @@ nb::object next(const mobula::AnyRef& position, double timeout) {
 }
 
 mobula::AnyActor create(const std::string& class_name, nb::list given, const std::string& name,
-                        bool asynchronous) {
+                        const std::string& name_space, bool asynchronous) {
   const Arguments arguments(given);
   return unlocked([&] {
     return md::create(
         {.name = class_name + ".__init__", .class_name = class_name, .asynchronous = asynchronous},
-        {.name = name}, arguments.all());
+        {.name = name, .name_space = name_space}, arguments.all());
   });
 }
 
@@ -363,17 +386,23 @@ void set_host(nb::object on_run, nb::object on_assigned, nb::object on_leave,
   md::set_host(std::move(host));
 }
 
-void init(double num_cpus, const std::vector<std::string>& command,
-          const std::map<std::string, std::string>& fork_server_env) {
+// Without a number of CPUs, the driver joins the running cluster.
+void init(std::optional<double> num_cpus, const std::vector<std::string>& command,
+          const std::map<std::string, std::string>& fork_server_env, const std::string& job_name) {
+  mobula::InitOptions options{.job_name = job_name};
+  if (num_cpus) {
+    options.address = "local";
+    options.num_cpus = *num_cpus;
+  }
   unlocked([&] {
-    cluster.emplace(md::init({.address = "local", .num_cpus = num_cpus},
-                             {.command = command, .fork_server_env = fork_server_env}));
+    cluster.emplace(md::init(options, {.command = command, .fork_server_env = fork_server_env}));
   });
 }
 
 }  // namespace
 
 NB_MODULE(mobula_host, m) {
+  bind_neutral_values(m);
   nb::class_<Buffer>(m, "Buffer", nb::type_slots(buffer_slots));
   nb::class_<mobula::AnyRef>(m, "Ref");
   nb::class_<mobula::AnyActor>(m, "Actor");
@@ -387,6 +416,8 @@ NB_MODULE(mobula_host, m) {
       .def_prop_ro("num_returns", [](const md::Call& c) { return c.returns().count; })
       .def_prop_ro("attempt", [](const md::Call& c) { return c.context()->attempt; })
       .def_prop_ro("cancelled", &md::Call::cancelled)
+      .def_prop_ro("by_program", [](const md::Call& c) { return c.caller().by_program; })
+      .def_prop_ro("language", [](const md::Call& c) { return std::string(c.caller().language); })
       .def("arguments",
            [](const md::Call& c) {
              nb::list all;
@@ -396,8 +427,12 @@ NB_MODULE(mobula_host, m) {
       .def("actor", [](const md::Call& c) { return nb::borrow(static_cast<PyObject*>(c.self())); })
       .def("created", [](md::Call& c, nb::object actor) { c.created(own_actor(actor)); })
       .def("give",
-           [](md::Call& c, std::size_t index, nb::tuple given) {
-             const Value value(given);
+           [](md::Call& c, std::size_t index, nb::object given) {
+             if (nb::isinstance<Neutral>(given)) {
+               const md::Payload value = payload_of(given);
+               return unlocked([&] { return c.give(index, value); });
+             }
+             const Value value(nb::cast<nb::tuple>(given));
              return unlocked([&] { return c.give(index, value.payload()); });
            })
       .def("fail",
@@ -439,9 +474,13 @@ NB_MODULE(mobula_host, m) {
   m.def("interrupt_on", &interrupt_on);
   m.def("waits", [] { return waits.load(); });
   m.def("set_host", &set_host);
-  m.def("init", &init);
+  m.def("init", &init, nb::arg("num_cpus").none(), nb::arg("command"), nb::arg("fork_server_env"),
+        nb::arg("job_name"));
   m.def("shutdown", [] { unlocked([] { cluster.reset(); }); });
-  m.def("submit", &submit);
+  m.def("submit", &submit, nb::arg("name"), nb::arg("given"), nb::arg("num_returns") = 1,
+        nb::arg("retry_exceptions") = false, nb::arg("env") = std::map<std::string, std::string>(),
+        nb::arg("streaming") = false, nb::arg("program") = "", nb::arg("num_cpus") = 1.0,
+        nb::arg("max_retries") = 3);
   m.def("next", &next);
   m.def("create", &create);
   m.def("call", &call);
@@ -454,8 +493,9 @@ NB_MODULE(mobula_host, m) {
   });
   m.def("cancel", [](const mobula::AnyRef& ref) { unlocked([&] { md::cancel(ref); }); });
   m.def("kill", [](const mobula::AnyActor& actor) { unlocked([&] { md::kill(actor); }); });
-  m.def("get_actor", [](const std::string& name, const std::string& class_name) {
-    return unlocked([&] { return md::get_actor(name, "", class_name); });
-  });
+  m.def("get_actor",
+        [](const std::string& name, const std::string& class_name, const std::string& name_space) {
+          return unlocked([&] { return md::get_actor(name, name_space, class_name); });
+        });
   m.def("seed", [] { return mobula::current().seed(); });
 }

@@ -6,6 +6,7 @@ Drivers call start(); executors run `python executor.py`, which calls serve().
 import asyncio
 import atexit
 import ctypes
+import importlib
 import inspect
 import io
 import os
@@ -71,7 +72,15 @@ def pack(value):
 
 
 def unpack(value):
-    return Unpickler(value).load()
+    return value.value() if isinstance(value, native.Neutral) else Unpickler(value).load()
+
+
+def neutral(value, subject):
+    """The value for a program of another language. The error names the subject and the part."""
+    try:
+        return native.Neutral(value)
+    except TypeError as error:
+        raise TypeError(f"{subject}: {error}") from None
 
 
 # ---- in a driver ----
@@ -111,6 +120,30 @@ class Stream:
         return item
 
 
+class OtherProgram:
+    """The functions of another program, in any language, by the name of its job. Values are neutral."""
+
+    def __init__(self, job):
+        self.job = job
+
+    def submit(self, function, *args, **options):
+        return native.submit(function, neutral_arguments(function, args), program=self.job, **options)[0]
+
+    def stream(self, function, *args):
+        return Stream(self.submit(function, *args, streaming=True))
+
+
+def neutral_arguments(function, args):
+    """A ref is passed as its value; Neutral(ref) is the ref itself."""
+    return [arg if isinstance(arg, (native.Ref, native.Neutral)) else neutral(arg, f"argument {i} of {function}")
+            for i, arg in enumerate(args, 1)]
+
+
+def call_other(actor, method, *args):
+    """Calls a method of an actor of another language."""
+    return native.call(actor, method, neutral_arguments(method, args), 1)[0]
+
+
 class ActorHandle:
     def __init__(self, actor, class_name):
         self.actor, self.class_name = actor, class_name
@@ -127,13 +160,13 @@ def is_asynchronous(cls):
     return any(inspect.iscoroutinefunction(each) for each in vars(cls).values())
 
 
-def create(cls, *args, name=""):
-    return ActorHandle(native.create(cls.__qualname__, [pack(cls), *arguments(args)], name, is_asynchronous(cls)),
-                       cls.__qualname__)
+def create(cls, *args, name="", name_space=""):
+    actor = native.create(cls.__qualname__, [pack(cls), *arguments(args)], name, name_space, is_asynchronous(cls))
+    return ActorHandle(actor, cls.__qualname__)
 
 
 def get_actor(name, cls):
-    return ActorHandle(native.get_actor(name, cls.__qualname__), cls.__qualname__)
+    return ActorHandle(native.get_actor(name, cls.__qualname__, ""), cls.__qualname__)
 
 
 def put(value):
@@ -190,9 +223,12 @@ class Completions:
                 future.set_exception(error)
 
 
-def start(num_cpus, executor):
+def start(num_cpus, executor, job_name="", module="", program=""):
+    """Starts a cluster of this process; without a number of CPUs, joins the running one. Drivers with the same command
+    are one program, which `program` distinguishes."""
     set_host()
-    native.init(num_cpus, [sys.executable, executor], {"PYTHONPATH": os.pathsep.join(sys.path)})
+    native.init(num_cpus, [sys.executable, executor, module, program], {"PYTHONPATH": os.pathsep.join(sys.path)},
+                job_name)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         native.interrupt_on(signal.SIGINT)  # Ctrl-C ends a blocked wait
 
@@ -224,7 +260,7 @@ class AsyncCalls:
         try:
             function = getattr(call.actor(), call.name.rpartition(".")[2])
             result = function(*(unpack(each) for each in call.arguments()))
-            call.give(0, pack(await result if inspect.isawaitable(result) else result))
+            give(call, 0, await result if inspect.isawaitable(result) else result)
             call.done()
         except BaseException as error:  # asyncio.CancelledError too
             fail(call, error, False)
@@ -246,6 +282,28 @@ def fail(call, error, may_retry):
     call.fail("".join(traceback.format_exception(error)), type(error).__name__, pickled, may_retry)
 
 
+functions_for_others = ""  # name of a module
+
+
+def exported(name):
+    """The function that a program of another language calls: FUNCTION or MODULE.FUNCTION."""
+    module, _, function = name.rpartition(".")
+    found = importlib.import_module(module or functions_for_others)
+    try:
+        return getattr(found, function)
+    except AttributeError:
+        raise LookupError(f"module {found.__name__} has no function {function}") from None
+
+
+def is_of_other(call):
+    return call.by_program or call.language != language()
+
+
+def give(call, index, result):
+    packed = neutral(result, f"the result of {call.name}") if is_of_other(call) else pack(result)
+    return call.give(index, packed)
+
+
 def run(call):
     """Runs a call, completes it, and raises nothing."""
     retried = ()
@@ -257,19 +315,21 @@ def run(call):
             if is_asynchronous(args[0]):
                 async_calls = AsyncCalls()
             return call.done()
-        if call.kind == TASK:
+        if call.kind == TASK and call.by_program:
+            function = exported(call.name)
+        elif call.kind == TASK:
             function, retried = args.pop(0)
         else:
             function = getattr(call.actor(), call.name.rpartition(".")[2])
         result = function(*args)
         if call.streaming:
             for index, each in enumerate(result):
-                if not call.give(index, pack(each)):
+                if not give(call, index, each):
                     return  # cancelled
             return call.done()
         results = [result] if call.num_returns == 1 else result
         for index, each in enumerate(results):
-            call.give(index, pack(each))
+            give(call, index, each)
         call.done()
     except BaseException as error:  # sys.exit ends the task, not the executor
         fail(call, error, isinstance(error, tuple(retried)))
@@ -292,11 +352,16 @@ def leave():
     atexit._run_exitfuncs()
 
 
+def language():
+    return f"python {sys.version_info.major}.{sys.version_info.minor} {sysconfig.get_config_var('SOABI')}"
+
+
 def set_host():
-    language = f"python {sys.version_info.major}.{sys.version_info.minor} {sysconfig.get_config_var('SOABI')}"
-    native.set_host(run, assigned, leave, TaskCancelledError, language)
+    native.set_host(run, assigned, leave, TaskCancelledError, language())
 
 
-def serve():
+def serve(module):
+    global functions_for_others
+    functions_for_others = module
     set_host()
-    native.init(1, [sys.executable], {})
+    native.init(1, [sys.executable], {}, "")
