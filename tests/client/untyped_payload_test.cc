@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -77,6 +78,15 @@ TEST(UntypedPayload, KeepsAllParts) {
     ASSERT_EQ(parts.tensors.size(), 1u);
     EXPECT_EQ(parts.tensors[0].view<float>()[2], 3);
   }
+}
+
+// Larger values take a block of the heap for each argument and result (base/model/payload.h).
+TEST(UntypedPayload, SmallBody_FitsIntoMessage) {
+  constexpr std::size_t inline_bytes = 40;
+  EXPECT_LE(neutral_payload(std::numeric_limits<std::int64_t>::max()).size_bytes(), inline_bytes);
+  EXPECT_LE(neutral_payload(0.1).size_bytes(), inline_bytes);
+  const Written written(neutral_payload("text"));
+  EXPECT_EQ(written.payload().parts("neutral/1").body.size(), 5u);
 }
 
 TEST(UntypedPayload, AlignedValue_ReadInPlace) {

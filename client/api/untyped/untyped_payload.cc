@@ -15,23 +15,42 @@ namespace {
 constexpr std::size_t longest_format = 255;
 
 // Not in the list of parts of the value: a reader checks each number against the remaining bytes.
-struct Prefix {
-  std::uint32_t format_bytes = 0;
+struct Counts {
   std::uint32_t buffers = 0;
   std::uint32_t refs = 0;
   std::uint32_t actors = 0;
   std::uint32_t tensors = 0;
-  std::uint32_t reserved = 0;
   std::uint64_t body_bytes = 0;
 };
-static_assert(sizeof(Prefix) == 32);
+static_assert(sizeof(Counts) == 24);
+
+// A value that is only a body has no counts on the wire, so that a small one fits into a message's
+// inline bytes (base/model/payload.h).
+struct Prefix : Counts {
+  std::uint8_t format_bytes = 0;
+};
 
 std::uint32_t number_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
 
 Prefix read_prefix(mobula::Reader& in) {
   Prefix prefix;
-  in.read_bytes(&prefix, sizeof prefix);
+  std::uint8_t has_counts = 0;
+  in.read_bytes(&has_counts, sizeof has_counts);
+  in.read_bytes(&prefix.format_bytes, sizeof prefix.format_bytes);
+  if (has_counts > 1) detail::throw_corrupt("an untyped value has an unknown header");
+  if (has_counts == 1) {
+    in.read_bytes(static_cast<Counts*>(&prefix), sizeof(Counts));
+  } else if (in.remaining() >= prefix.format_bytes) {
+    prefix.body_bytes = in.remaining() - prefix.format_bytes;
+  }
   return prefix;
+}
+
+void write_prefix(mobula::Writer& out, const Prefix& prefix, bool has_counts) {
+  const std::uint8_t first = has_counts ? 1 : 0;
+  out.write_bytes(&first, sizeof first);
+  out.write_bytes(&prefix.format_bytes, sizeof prefix.format_bytes);
+  if (has_counts) out.write_bytes(static_cast<const Counts*>(&prefix), sizeof(Counts));
 }
 
 // A ref takes 4 bytes, a tensor at least one.
@@ -41,8 +60,6 @@ void check_counts(const Prefix& prefix, const mobula::Reader& in) {
                             prefix.tensors + prefix.format_bytes;
   if (least > in.remaining() || prefix.body_bytes > in.remaining() - least)
     detail::throw_corrupt("an untyped value names more parts than it has");
-  if (prefix.format_bytes > longest_format || prefix.reserved != 0)
-    detail::throw_corrupt("an untyped value has an unknown header");
 }
 
 bool is_aligned(std::span<const std::byte> bytes) {
@@ -112,14 +129,16 @@ Payload::Payload(std::string_view format, Parts parts)
 
 void Payload::fill(mobula::Writer& out) const {
   using internal::client::number_of;
-  const Prefix prefix{.format_bytes = number_of(format_.size()),
-                      .buffers = number_of(parts_.buffers.size()),
-                      .refs = number_of(parts_.refs.size()),
-                      .actors = number_of(parts_.actors.size()),
-                      .tensors = number_of(parts_.tensors.size()),
-                      .reserved = 0,
-                      .body_bytes = parts_.body.size()};
-  out.write_bytes(&prefix, sizeof prefix);
+  Prefix prefix;
+  prefix.format_bytes = static_cast<std::uint8_t>(format_.size());
+  prefix.buffers = number_of(parts_.buffers.size());
+  prefix.refs = number_of(parts_.refs.size());
+  prefix.actors = number_of(parts_.actors.size());
+  prefix.tensors = number_of(parts_.tensors.size());
+  prefix.body_bytes = parts_.body.size();
+  const bool is_body = parts_.buffers.empty() && parts_.refs.empty() && parts_.actors.empty() &&
+                       parts_.tensors.empty();
+  internal::client::write_prefix(out, prefix, !is_body);
   for (const auto& each : parts_.buffers) out.write_count(each.size());
   out.write_bytes(format_.data(), format_.size());
   out.write_bytes(parts_.body.data(), parts_.body.size());
@@ -143,17 +162,21 @@ std::string_view StoredPayload::format() const {
   return internal::client::read_format(in);
 }
 
-Payload::Parts StoredPayload::parts(std::string_view expected) const {
-  const std::string_view found = format();
-  if (found == expected) return parts();
-  throw SerializationError("reading a value in format \"" + std::string(expected) +
-                           "\": it was written in format \"" + std::string(found) + "\"");
-}
+Payload::Parts StoredPayload::parts() const { return parts({}); }
 
-Payload::Parts StoredPayload::parts() const {
+Payload::Parts StoredPayload::parts(std::string_view expected) const {
+  const auto check_format = [&](std::string_view found) {
+    if (expected.empty() || found == expected) return;
+    throw SerializationError("reading a value in format \"" + std::string(expected) +
+                             "\": it was written in format \"" + std::string(found) + "\"");
+  };
   Payload::Parts parts;
-  if (!stored_) return parts;
+  if (!stored_) {
+    check_format({});
+    return parts;
+  }
   if (!detail::has_fingerprint(*stored_, untyped_fingerprint)) {
+    check_format(internal::client::typed_format);
     throw SerializationError(
         "reading the parts of a value: it was written in format \"c++\"; read it by the typed API");
   }
@@ -162,7 +185,8 @@ Payload::Parts StoredPayload::parts() const {
   internal::client::check_counts(prefix, in);
   std::vector<std::uint64_t> sizes(prefix.buffers);
   in.read_bytes(sizes.data(), sizes.size() * sizeof(std::uint64_t));
-  in.take(prefix.format_bytes);
+  const auto name = in.take(prefix.format_bytes);
+  check_format({reinterpret_cast<const char*>(name.data()), name.size()});
   parts.body = in.take(prefix.body_bytes);
   parts.refs.reserve(prefix.refs);
   for (std::uint32_t i = 0; i < prefix.refs; ++i) {

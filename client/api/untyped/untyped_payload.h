@@ -1,5 +1,5 @@
-// The bytes of dynamic::Payload: a prefix with the counts of its parts, the sizes of its buffers,
-// the name of the format, the body, and the parts.
+// The bytes of dynamic::Payload: a prefix with the counts of its parts unless it is only a body,
+// the sizes of its buffers, the name of the format, the body, and the parts.
 // Thread: any (pure).
 // Errors: SerializationError for corrupt bytes.
 #pragma once
@@ -15,7 +15,7 @@ namespace mobula::internal::client {
 
 // The fingerprint of untyped values.
 inline constexpr std::uint64_t untyped_fingerprint =
-    detail::mix(detail::mix_start, "mobula::dynamic::Payload 1");
+    detail::mix(detail::mix_start, "mobula::dynamic::Payload 2");
 
 // The format of a value of the typed API.
 inline constexpr std::string_view typed_format = "c++";
