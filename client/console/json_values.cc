@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/containers/block_pool.h"
 #include "base/text/json_writer.h"
 #include "base/text/utf8.h"
 #include "client/console/json_msgpack.h"
@@ -568,8 +569,7 @@ Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
   if (auto why = why_no_json(type, parts != nullptr); !why.empty())
     return failure(ErrorCode::invalid_argument, std::move(why));
   try {
-    return std::shared_ptr<const detail::Outgoing>(
-        std::make_shared<JsonValue>(json, type, form, parts));
+    return std::shared_ptr<const detail::Outgoing>(make_pooled<JsonValue>(json, type, form, parts));
   } catch (const std::exception& misfit) {
     return failure(ErrorCode::invalid_argument, misfit.what());
   }

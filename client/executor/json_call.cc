@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/containers/block_pool.h"
 #include "base/text/edit_distance.h"
 #include "base/text/json_writer.h"
 #include "client/api/completion/callback_thread.h"
@@ -65,7 +66,7 @@ detail::StoredValue stored(const detail::Outgoing& value, const NeutralParts& pa
     std::vector<AnyRef> refs;
     std::vector<AnyActor> actors;
   };
-  const auto memory = std::make_shared<Memory>();
+  const auto memory = make_pooled<Memory>();
   memory->refs = parts.refs;
   memory->actors = parts.actors;
   if (space > memory->near.size()) memory->far.reset(new std::byte[space]);
@@ -118,15 +119,14 @@ struct ResultForm {
 
   // The result, or each item of a stream.
   const TypeDescription& type() const { return converted_type(entry); }
-  detail::Answer<Converted> convert(const detail::Outgoing& value) const {
-    Converted converted;
+  detail::Done convert(const detail::Outgoing& value, Converted& converted) const {
     const bool neutral = form == JsonForm::neutral;
     if (neutral) value.set_apart(all_tensors);
     auto json = runtime::console::json_of(stored(value), type(), form,
                                           neutral ? &converted.parts : nullptr);
     if (!json) return error(json.error().text);
     converted.json = std::move(*json);
-    return converted;
+    return std::nullopt;
   }
   detail::ErrorRecord error(const std::string& why) const {
     std::string text = fmt::format("{} of {}: {}", entry.is_streaming() ? "an item" : "the result",
@@ -149,7 +149,7 @@ detail::Done give_neutral(auto& call, std::size_t index, const Json& json, Neutr
 }
 
 // Stores the converted value of a function as its results.
-detail::Done give(auto& call, Converted value, const ResultForm& form) {
+detail::Done give(auto& call, Converted&& value, const ResultForm& form) {
   if (form.form == JsonForm::text)
     return call.accept(0, detail::OutgoingValue<std::string>(json_text(value.json)));
   if (form.count == 1) return give_neutral(call, 0, value.json, std::move(value.parts));
@@ -167,9 +167,9 @@ class DeferredConversion final : public detail::DeferredResults {
       : call_(std::move(call)), result_(std::move(result)) {}
 
   detail::Done accept(std::size_t, const detail::Outgoing& value) override {
-    auto converted = result_.convert(value);
-    if (!converted.ok()) return converted.error();
-    return give(*call_, std::move(converted).take(), result_);
+    Converted converted;
+    if (auto failed = result_.convert(value, converted)) return failed;
+    return give(*call_, std::move(converted), result_);
   }
   // The converted value may be larger.
   bool must_post(const detail::Outgoing&) const override { return detail::in_callback(); }
@@ -196,10 +196,7 @@ class ConvertedResult final : public detail::ResultSink {
       : result_(std::move(result)), call_(call) {}
 
   detail::Done accept(std::size_t, const detail::Outgoing& value) override {
-    auto converted = result_.convert(value);
-    if (!converted.ok()) return converted.error();
-    value_ = std::move(converted).take();
-    return std::nullopt;
+    return result_.convert(value, value_);
   }
   std::shared_ptr<detail::DeferredResults> defer() override {
     auto call = call_.defer();
@@ -224,9 +221,8 @@ class ConvertedItems final : public detail::ResultSink {
   ConvertedItems(const ResultForm& items, detail::ResultSink& call) : items_(items), call_(call) {}
 
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
-    auto converted = items_.convert(value);
-    if (!converted.ok()) return converted.error();
-    Converted item = std::move(converted).take();
+    Converted item;
+    if (auto failed = items_.convert(value, item)) return failed;
     return give_neutral(call_, index, item.json, std::move(item.parts));
   }
 
@@ -293,20 +289,29 @@ Result<detail::StoredValue> argument_of(const Converted& argument, const TypeDes
   return stored(**value, argument.parts);
 }
 
+using ConvertedValues = PooledVector<Converted>;
+
+// Reuses the memory of the previous list on this thread, which no caller keeps.
+const std::vector<const TypeDescription*>& parameters_of(const Entry& entry) {
+  thread_local std::vector<const TypeDescription*> parameters;
+  parameters.clear();
+  entry.description()->add_parameters(parameters);
+  return parameters;
+}
+
 // The call with typed arguments and a converted result.
-detail::Outcome run_converted(const std::vector<Converted>& arguments, const ResultForm& form,
+detail::Outcome run_converted(const ConvertedValues& arguments, const ResultForm& form,
                               const detail::Invocation& call) {
   const Entry& entry = form.entry;
   const ErrorKind mismatch =
       form.form == JsonForm::text ? ErrorKind::invalid_request : ErrorKind::serialization;
-  std::vector<const TypeDescription*> parameters;
-  entry.description()->add_parameters(parameters);
+  const auto& parameters = parameters_of(entry);
   if (arguments.size() != parameters.size()) {
     return fail(mismatch,
                 fmt::format("{} takes {} arguments, and {} are given{}", declaration_of(entry),
                             parameters.size(), arguments.size(), form.programs.way()));
   }
-  std::vector<detail::StoredValue> values;
+  PooledVector<detail::StoredValue> values;
   values.reserve(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto value = argument_of(arguments[i], *parameters[i], form.form);
@@ -379,9 +384,9 @@ Callee find_neutral(const std::string& name, const void* class_tag) {
 }
 
 // The arguments of a neutral call, or its error. Values of refs may be typed.
-detail::Answer<std::vector<Converted>> neutral_arguments(
-    const ResultForm& form, std::span<const detail::StoredValue> given) {
-  std::vector<Converted> arguments;
+detail::Answer<ConvertedValues> neutral_arguments(const ResultForm& form,
+                                                  std::span<const detail::StoredValue> given) {
+  ConvertedValues arguments;
   arguments.reserve(given.size());
   try {
     for (const detail::StoredValue& each : given) {
@@ -389,21 +394,20 @@ detail::Answer<std::vector<Converted>> neutral_arguments(
         arguments.push_back({.typed = &each});
         continue;
       }
+      Converted& argument = arguments.emplace_back();
       // The caller owns the value, and the parts refer to its bytes until the call has run.
       const dynamic::StoredPayload payload(
           std::shared_ptr<const detail::StoredValue>(std::shared_ptr<const void>(), &each));
       auto parts = payload.parts(dynamic::neutral_format);
-      Converted argument;
       argument.parts = {std::move(parts.refs), std::move(parts.tensors), std::move(parts.actors)};
       auto json = runtime::console::json_of_msgpack(parts.body, argument.parts);
       if (!json) throw SerializationError(json.error().text);
       argument.json = std::move(*json);
-      arguments.push_back(std::move(argument));
     }
   } catch (const SerializationError& error) {
     return client::make_error(
         ErrorKind::serialization,
-        fmt::format("argument {} of {}{}: {}", arguments.size() + 1, declaration_of(form.entry),
+        fmt::format("argument {} of {}{}: {}", arguments.size(), declaration_of(form.entry),
                     form.programs.way(), error.what()));
   }
   return arguments;
@@ -451,7 +455,7 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
     return fail(ErrorKind::invalid_request, fmt::format("{} takes a JSON array of its arguments",
                                                         declaration_of(*found.front())));
   }
-  std::vector<Converted> values;
+  ConvertedValues values;
   for (const Json& each : arguments) values.push_back({.json = each});
   return run_converted(values, {*found.front(), JsonForm::text}, call);
 }

@@ -123,6 +123,17 @@ std::vector<std::shared_ptr<const Anchor>> anchors_of(std::span<const AnyRef> re
   return anchors;
 }
 
+// In batches, as the typed API reads a vector: results that are awaited need no hold.
+void fetch_all(std::span<const std::shared_ptr<const Anchor>> anchors,
+               const detail::GetRequest& request, std::span<detail::StoredValue> values) {
+  if (anchors.size() <= 1) return detail::require(detail::fetch(anchors, request, values));
+  while (!anchors.empty()) {
+    const std::size_t count = detail::fetch_some(anchors, request, values);
+    anchors = anchors.subspan(count);
+    values = values.subspan(count);
+  }
+}
+
 }  // namespace
 
 std::vector<AnyRef> submit(const Callable& task, const TaskOptions& options,
@@ -205,7 +216,7 @@ AnyRef put(const Payload& value, const PutOptions& options) {
 
 std::vector<Fetched> get(std::span<const AnyRef> refs, const GetOptions& options) {
   std::vector<detail::StoredValue> values(refs.size());
-  detail::require(detail::fetch(anchors_of(refs), detail::get_request(options), values));
+  fetch_all(anchors_of(refs), detail::get_request(options), values);
   std::vector<Fetched> fetched;
   fetched.reserve(refs.size());
   for (auto& each : values) {

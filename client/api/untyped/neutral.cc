@@ -10,6 +10,7 @@
 
 #include <mobula/errors.h>
 
+#include "base/containers/block_pool.h"
 #include "client/api/untyped/untyped_payload.h"
 #include "protocol/codec/msgpack_stream.h"
 
@@ -227,7 +228,8 @@ Payload neutral_payload(const NeutralValue& value) {
   out.write(value);
   // A caller may hold many arguments, and most are smaller than the writer's memory.
   std::vector<std::byte> written = out.take();
-  const auto bytes = std::make_shared<std::byte[]>(written.size());
+  const auto bytes =
+      std::allocate_shared<std::byte[]>(internal::Recycled<std::byte>(), written.size());
   std::ranges::copy(written, bytes.get());
   const std::span<const std::byte> body(bytes.get(), written.size());
   memory.clear();
