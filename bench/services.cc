@@ -31,6 +31,9 @@ using namespace std::chrono_literals;
 using mobula::bench::expect;
 
 constexpr int batch = 2'000;
+// Turns of 20 ms: other load on the machine changes less from a turn to the next one. Not for
+// functions, because the CPU moves to the executor of the other program in each turn.
+constexpr int turns_of_methods = 100;
 constexpr double largest_ratio = 1.5;  // time of a call of another program to one within a program
 
 class LocalEcho {
@@ -105,27 +108,28 @@ bool measure(const mobula::bench::Pace& pace, std::string_view only) {
     return dynamic::submit({.name = "next_number", .program = "bench echo"}, {}, arguments);
   };
   bool within = true;
-  const auto row = [&](const char* name, int calls, const std::function<void()>& inside,
+  const auto row = [&](const char* name, int calls, int turns, const std::function<void()>& inside,
                        const std::function<void()>& across) {
     if (std::string_view(name).find(only) == std::string_view::npos) return;
-    within &= print(name, mobula::bench::measure_in_turns(pace, {inside, across}), calls);
+    within &= print(name, mobula::bench::measure_in_turns(pace, {inside, across}, turns), calls);
   };
   row(
-      "calls one by one", 1, [&] { call_one<&LocalEcho::next>(local); },
+      "calls one by one", 1, turns_of_methods, [&] { call_one<&LocalEcho::next>(local); },
       [&] { call_one<&RemoteEcho::next>(remote); });
   row(
-      "2,000 calls at once", batch, [&] { call_batch<&LocalEcho::next>(local); },
+      "2,000 calls at once", batch, turns_of_methods, [&] { call_batch<&LocalEcho::next>(local); },
       [&] { call_batch<&RemoteEcho::next>(remote); });
   row(
-      "neutral method", 1, [&] { call_one<&LocalEcho::next>(local); },
+      "neutral method", 1, turns_of_methods, [&] { call_one<&LocalEcho::next>(local); },
       [&] { call_neutral(1, of_method); });
   row(
-      "2,000 neutral methods", batch, [&] { call_batch<&LocalEcho::next>(local); },
-      [&] { call_neutral(batch, of_method); });
+      "2,000 neutral methods", batch, turns_of_methods,
+      [&] { call_batch<&LocalEcho::next>(local); }, [&] { call_neutral(batch, of_method); });
   row(
-      "neutral function", 1, [&] { call_tasks(1); }, [&] { call_neutral(1, of_function); });
+      "neutral function", 1, mobula::bench::turns_in_run, [&] { call_tasks(1); },
+      [&] { call_neutral(1, of_function); });
   row(
-      "2,000 neutral functions", batch, [&] { call_tasks(batch); },
+      "2,000 neutral functions", batch, mobula::bench::turns_in_run, [&] { call_tasks(batch); },
       [&] { call_neutral(batch, of_function); });
   return within;
 }

@@ -51,7 +51,8 @@ Rate measure_rate(const Pace& pace, double multiplier, const std::function<void(
   return mean_of(rates);
 }
 
-Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things) {
+Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things,
+                       int turns_of_run) {
   std::this_thread::sleep_for(pace.settle);
   const auto seconds = [](std::chrono::milliseconds span) {
     return std::chrono::duration<double>(span).count();
@@ -69,9 +70,9 @@ Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>
   for (const auto& once : things) turn(once, seconds(pace.warm_up) / count);
   Turns turns;
   turns.rates.resize(things.size());
-  for (int i = 0; i < pace.runs * turns_in_run; ++i) {
+  for (int i = 0; i < pace.runs * turns_of_run; ++i) {
     for (std::size_t thing = 0; thing < things.size(); ++thing) {
-      turns.rates[thing].push_back(turn(things[thing], seconds(pace.run) / turns_in_run));
+      turns.rates[thing].push_back(turn(things[thing], seconds(pace.run) / turns_of_run));
     }
   }
   return turns;

@@ -56,7 +56,7 @@ struct Rate {
 Rate measure_rate(const Pace& pace, double multiplier, const std::function<void()>& once);
 
 // Rates per second of several actions that take turns, so that other load affects all of them
-// equally. In each run, every action has `turns_in_run` turns, one after the other.
+// equally. In each run, every action has `turns_of_run` turns, one after the other.
 struct Turns {
   std::vector<std::vector<double>> rates;  // by action, then by turn
 
@@ -68,7 +68,8 @@ struct Turns {
   Ratio time_over(std::size_t thing, std::size_t other) const;
 };
 inline constexpr int turns_in_run = 10;
-Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things);
+Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things,
+                       int turns_of_run = turns_in_run);
 
 // Needs at least one value.
 double median(std::vector<double> values);
