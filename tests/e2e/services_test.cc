@@ -119,6 +119,19 @@ TEST_F(Services, StreamsAndHandlesCrossPrograms) {
   EXPECT_NE(ended.out.find("signal 9"), std::string::npos) << ended.out;
 }
 
+// JSON has no streams: the command names the method, and the actor serves further calls.
+TEST_F(Services, CallsStreamByJson_ErrorNamesMethod) {
+  ASSERT_EQ(run_program("feed_service", {}).out, "the feed serves\n");
+  const Ended ended = mobula({"call", "services/feed", "reports", "[3]"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_NE(ended.err.find("Feed::reports(int64) -> stream of "), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find(" gives a stream, which has no JSON form; call it from a program"),
+            std::string::npos)
+      << ended.err;
+  const Ended other = mobula({"call", "services/feed", "nothing", "[]"});
+  EXPECT_NE(other.err.find("the actor has no method nothing"), std::string::npos) << other.err;
+}
+
 // A service that dies, and is started again, under clients that call without a pause.
 class ServiceRestarts : public ClusterTest {
  protected:
