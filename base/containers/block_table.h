@@ -79,14 +79,14 @@ class BlockTable {
 
   // The row of `key`, or null.
   Row* find(const Key& key) {
-    const std::size_t slot = find_slot(key);
-    return slot == absent ? nullptr : &node(slots_[slot].row).entry.second;
+    Node* const found = find_node(key).node;
+    return found == nullptr ? nullptr : &found->entry.second;
   }
   const Row* find(const Key& key) const {
-    const std::size_t slot = find_slot(key);
-    return slot == absent ? nullptr : &node(slots_[slot].row).entry.second;
+    const Node* const found = find_node(key).node;
+    return found == nullptr ? nullptr : &found->entry.second;
   }
-  bool contains(const Key& key) const { return find_slot(key) != absent; }
+  bool contains(const Key& key) const { return find_node(key).node != nullptr; }
 
   Row& at(const Key& key) {
     Row* row = find(key);
@@ -108,16 +108,16 @@ class BlockTable {
 
   // Removes the row, which must exist, and returns it.
   Row take(const Key& key) {
-    const std::size_t slot = find_slot(key);
-    MOBULA_CHECK(slot != absent, "no such row");
-    Row row = std::move(node(slots_[slot].row).entry.second);
-    remove(slot);
+    const Found found = find_node(key);
+    MOBULA_CHECK(found.node != nullptr, "no such row");
+    Row row = std::move(found.node->entry.second);
+    remove(found);
     return row;
   }
   bool erase(const Key& key) {
-    const std::size_t slot = find_slot(key);
-    if (slot == absent) return false;
-    remove(slot);
+    const Found found = find_node(key);
+    if (found.node == nullptr) return false;
+    remove(found);
     return true;
   }
   void clear() {
@@ -150,6 +150,10 @@ class BlockTable {
     std::uint32_t hash = 0;
     RowIndex row = none;  // none: empty
   };
+  struct Found {
+    std::size_t slot = 0;
+    Node* node = nullptr;  // null: no such row
+  };
   // Each block has twice the cells of the one before it.
   struct Block {
     std::unique_ptr<Cell[]> cells;  // null: freed
@@ -159,7 +163,6 @@ class BlockTable {
   };
   static constexpr std::size_t first_block_bits = 3;
   static constexpr std::size_t fewest_slots = 16;
-  static constexpr std::size_t absent = ~std::size_t{0};
   // Blocks up to this size stay allocated without rows.
   static constexpr std::size_t most_spare_bytes = std::size_t{256} << 10;
 
@@ -168,8 +171,8 @@ class BlockTable {
     const auto product = static_cast<std::uint64_t>(RowHash()(key)) * 0x9e3779b97f4a7c15ULL;
     return static_cast<std::uint32_t>(product >> 32);
   }
-  std::size_t slot_of(std::uint32_t hash) const { return hash & (slots_.size() - 1); }
-  std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
+  std::size_t slot_of(std::uint32_t hash) const { return hash & mask_; }
+  std::size_t after(std::size_t slot) const { return (slot + 1) & mask_; }
 
   static std::size_t size_of(std::size_t block) {
     return std::size_t{1} << (block + first_block_bits);
@@ -179,7 +182,8 @@ class BlockTable {
   }
   static std::size_t first_of(std::size_t block) { return size_of(block) - size_of(0); }
   static std::size_t block_of(RowIndex row) {
-    return static_cast<std::size_t>(std::bit_width(row + size_of(0))) - 1 - first_block_bits;
+    // The lowest bit has no effect on the width, and no instruction is spent on a width of 0.
+    return static_cast<std::size_t>(std::bit_width((row + size_of(0)) | 1)) - 1 - first_block_bits;
   }
   Cell& cell(RowIndex row) const {
     const std::size_t block = block_of(row);
@@ -187,13 +191,16 @@ class BlockTable {
   }
   Node& node(RowIndex row) const { return cell(row).node; }
 
-  std::size_t find_slot(const Key& key) const {
-    if (size_ == 0) return absent;
+  Found find_node(const Key& key) const {
+    if (size_ == 0) return {};
     const std::uint32_t hash = hash_of(key);
-    for (std::size_t slot = slot_of(hash); slots_[slot].row != none; slot = after(slot)) {
-      if (slots_[slot].hash == hash && node(slots_[slot].row).entry.first == key) return slot;
+    const Slot* const slots = slots_.data();
+    for (std::size_t at = slot_of(hash); slots[at].row != none; at = after(at)) {
+      if (slots[at].hash != hash) continue;
+      Node& there = node(slots[at].row);
+      if (there.entry.first == key) return {at, &there};
     }
-    return absent;
+    return {};
   }
 
   Row& append(const Key& key) {
@@ -215,12 +222,12 @@ class BlockTable {
   }
 
   // The row is destroyed after it is unlinked, because its destructor may use this table.
-  void remove(std::size_t slot) {
-    const RowIndex row = slots_[slot].row;
-    Node& removed = node(row);
+  void remove(const Found& found) {
+    const RowIndex row = slots_[found.slot].row;
+    Node& removed = *found.node;
     (removed.before == none ? first_ : node(removed.before).after) = removed.after;
     (removed.after == none ? last_ : node(removed.after).before) = removed.before;
-    empty_slot(slot);
+    empty_slot(found.slot);
     --size_;
     if (slots_.size() > fewest_slots && size_ < slots_.size() / 32) rehash(slots_.size() / 8);
     removed.~Node();
@@ -228,9 +235,8 @@ class BlockTable {
   }
   // Moves later hashes of the run forward, so that no search ends too early.
   void empty_slot(std::size_t hole) {
-    const std::size_t mask = slots_.size() - 1;
     for (std::size_t at = after(hole); slots_[at].row != none; at = after(at)) {
-      if (((at - slot_of(slots_[at].hash)) & mask) < ((at - hole) & mask)) continue;
+      if (((at - slot_of(slots_[at].hash)) & mask_) < ((at - hole) & mask_)) continue;
       slots_[std::exchange(hole, at)] = slots_[at];
     }
     slots_[hole].row = none;
@@ -238,6 +244,7 @@ class BlockTable {
   void rehash(std::size_t count) {
     std::vector<Slot> before(std::max(fewest_slots, count));
     before.swap(slots_);
+    mask_ = slots_.size() - 1;
     for (const Slot& each : before) {
       if (each.row != none) put(each);
     }
@@ -277,6 +284,7 @@ class BlockTable {
 
   std::vector<Block> blocks_;
   std::vector<Slot> slots_;  // a power of two of them
+  std::size_t mask_ = 0;     // slots_.size() - 1, of a table that had a row
   std::size_t open_ = 0;     // no earlier block has a free cell
   RowIndex first_ = none, last_ = none;
   std::size_t size_ = 0;
