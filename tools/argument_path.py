@@ -25,9 +25,9 @@ MOST_FILES = 12
 SENDING = [
     ("client/engine/process_engine.h client/engine/process_engine.cc",
      [("void ProcessEngine::step(Event event)", "take(std::move(event))"),
-      ("void ProcessEngine::take(Event&& event)", "core().step(now, std::move(event), commands_)")]),
+      ("void ProcessEngine::take(Event&& event)", "core().consume(now, event, commands_)")]),
     ("client/core/client_core.h client/core/client_core.cc",
-     [("void ClientCore::step(", "std::visit([&](auto& each) { on(each); }, event)"),
+     [("void ClientCore::consume(", "std::visit([&](auto& each) { on(each); }, event)"),
       ("void on({event}& event)", "tasks_.on(event)")]),
     ("client/core/calls/tasks.h client/core/calls/tasks.cc",
      [("void Tasks::on({event}& event)", "add_task(std::move(event.call)"),

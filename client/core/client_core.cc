@@ -13,7 +13,7 @@ const CoverageMark mark_job_over("client.job_ended_by_the_head");
 
 }  // namespace
 
-void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
+void ClientCore::consume(Time now, Event& event, std::vector<Command>& out) {
   const std::size_t first = out.size();
   step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);

@@ -47,7 +47,9 @@ class ClientCore final {
   ClientCore(const ClientCore&) = delete;  // its components refer to each other
   ClientCore& operator=(const ClientCore&) = delete;
 
-  void step(Time now, Event event, std::vector<Command>& out);
+  void step(Time now, Event event, std::vector<Command>& out) { consume(now, event, out); }
+  // The same without a copy of the event, whose parts are moved from afterwards.
+  void consume(Time now, Event& event, std::vector<Command>& out);
   // Fast paths of RetainRef, ReleaseRef, WantObject and UnwantObject: they only count.
   // False: nothing changed, because the event may have consequences and needs a step.
   bool retain_quietly(ObjectId object) { return objects_.retain_quietly(object); }

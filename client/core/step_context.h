@@ -33,7 +33,10 @@ class StepContext {
   bool job_ended() const { return job_ended_; }
 
   // Only during a step.
-  void emit(Command command) { out_->push_back(std::move(command)); }
+  template <class Each>
+  void emit(Each&& command) {
+    out_->emplace_back(std::forward<Each>(command));
+  }
   void send_to_agent(ProcessToAgent message) { emit(SendToAgent{std::move(message)}); }
   void send_to_head(ProcessToHead message) { send_to_agent(ForHead{std::move(message)}); }
 

@@ -198,7 +198,7 @@ void ProcessEngine::take(Event&& event) {
   {
     const Time now = clock_.now();
     const StepRecording<ClientCore> recording(caller_.recorder(), now, event, commands_);
-    core().step(now, std::move(event), commands_);
+    core().consume(now, event, commands_);
   }
   rings_.send(commands_);
   carry_out(commands_);
