@@ -112,12 +112,12 @@ void ObjectRefs::escape_contained(const ValueRecord& value) {
 }
 
 void ObjectRefs::complete(ObjectId object, ValueRecord value) {
-  auto* row = rows_.find(object);
-  if (row == nullptr) {
-    mark_discarded.hit();
-    if (value.in_store) step_.send_to_agent(ReleaseObject{object});  // it was held for this process
-    return;
-  }
+  if (auto* row = rows_.find(object)) return complete(object, row, std::move(value));
+  mark_discarded.hit();
+  if (value.in_store) step_.send_to_agent(ReleaseObject{object});  // it was held for this process
+}
+
+void ObjectRefs::complete(ObjectId object, ObjectRow* row, ValueRecord&& value) {
   if (row->ready) return;  // a superseded attempt made the same value
   if (row->released) {
     // A position of a stream. The home may have forgotten it, with an ExportReleased on its way,
@@ -143,8 +143,10 @@ void ObjectRefs::complete(ObjectId object, ValueRecord value) {
     fetch(object, *row);
   }
   changed(object);
+  // The last ref or pin that a waiting call releases drops the object too.
+  const bool unused = row->refs == 0 && row->pins == 0;
   port_.argument_ready(object);
-  drop_if_unused(object);
+  if (unused) drop_if_unused(object);
 }
 
 void ObjectRefs::fail(ObjectId object, ErrorRecord error) { complete(object, error_value(error)); }
@@ -166,17 +168,20 @@ void ObjectRefs::unpin(ObjectId object) {
 // Drops an object that this process does not need. An exported object stays, with its lineage,
 // until its home reports that no process holds it.
 void ObjectRefs::drop_if_unused(ObjectId object) {
-  const auto* row = rows_.find(object);
+  auto* row = rows_.find(object);
   if (row != nullptr) drop_if_unused(object, *row);
 }
 
-void ObjectRefs::drop_if_unused(ObjectId object, const ObjectRow& row) {
+void ObjectRefs::drop_if_unused(ObjectId object, ObjectRow& row) {
   if (row.refs > 0 || row.pins > 0) return;
-  drops_.run(object, [this](ObjectId each) { drop_one(each); });
+  // Objects that follow in the list may be erased before their turn.
+  drops_.run(object, [this, known = &row](ObjectId each) mutable {
+    ObjectRow* const first = std::exchange(known, nullptr);
+    drop_one(each, first != nullptr ? first : rows_.find(each));
+  });
 }
 
-void ObjectRefs::drop_one(ObjectId object) {
-  auto* row = rows_.find(object);
+void ObjectRefs::drop_one(ObjectId object, ObjectRow* row) {
   if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing || row->passed_on) return;
   if (!row->owned) {
     const bool put_off = row->hold == HoldState::put_off;
@@ -212,7 +217,7 @@ void ObjectRefs::erase_object(ObjectId object) {
   if (row.ready && row.is_inline()) {
     for (const auto& ref : row.value->contained) unpin(ref.object);
   }
-  port_.result_dropped(row.creator);
+  if (!row.creator.empty()) port_.result_dropped(row.creator);
 }
 
 void ObjectRefs::fetch(ObjectId object, ObjectRow& row, bool argument) {
@@ -238,9 +243,9 @@ void ObjectRefs::return_location(ObjectId object, ObjectRow& row) {
 // ---- events ------------------------------------------------------------------------------------
 
 void ObjectRefs::on(PutInline& event) {
-  own(event.object, TaskId());
+  ObjectRow* const row = &own(event.object, TaskId());
   escape_contained(event.value);
-  complete(event.object, std::move(event.value));
+  complete(event.object, row, std::move(event.value));
 }
 
 void ObjectRefs::on(const ErrorRead& event) {

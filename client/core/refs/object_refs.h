@@ -166,9 +166,10 @@ class ObjectRefs {
   bool has_home(const ObjectRow& row) const;
   void ensure_hold(ObjectId object, ObjectRow& row);
   void export_own(ObjectId object, bool by_position = false);
+  void complete(ObjectId object, ObjectRow* row, ValueRecord&& value);
   void drop_if_unused(ObjectId object);
-  void drop_if_unused(ObjectId object, const ObjectRow& row);
-  void drop_one(ObjectId object);
+  void drop_if_unused(ObjectId object, ObjectRow& row);
+  void drop_one(ObjectId object, ObjectRow* row);
   void erase_object(ObjectId object);
   void return_location(ObjectId object, ObjectRow& row);
   void reconstruct(ObjectId object, const std::string& cause);
