@@ -180,12 +180,13 @@ void Dispatcher::dispatch(ClassId demand_class) {
   }
   while (!(row->spread && row->spread->keeps(row->waiting())) && dispatch_next(*row, false)) {
   }
+  bool stuck = false;
   for (std::size_t i = 0; i < row->slots.size();) {
     const SlotId slot = row->slots[i];
-    slot_idle(slot, *row);
+    stuck |= slot_idle(slot, *row);
     if (i < row->slots.size() && row->slots[i] == slot) ++i;  // else it was returned
   }
-  take_back_stuck(*row);
+  if (stuck) take_back_stuck(*row);
   report_demand(*row);
   if (row->tasks > 0 || !row->slots.empty() || row->reported != 0) return;
   class_clocks_.remove(*row);
@@ -209,19 +210,27 @@ bool Dispatcher::dispatch_next(ClassRow& row, bool idle_only) {
   return true;
 }
 
-// Keeps or returns a slot whose executor has no call of this process.
-void Dispatcher::slot_idle(SlotId id, const ClassRow& own) {
+// Keeps or returns a slot whose executor has no call of this process. Returns true if calls are
+// stuck at its executor.
+bool Dispatcher::slot_idle(SlotId id, const ClassRow& own) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
-  if (stream != nullptr && !stream->in_flight.empty()) return;
-  if (stays_idle(streams_, slot)) return;
+  if (stream != nullptr && !stream->in_flight.empty()) return is_stuck(*stream);
+  if (stays_idle(streams_, slot)) return false;
   const bool between_generations = stream == nullptr && !slot.recalled && !own.queue.empty();
-  if (between_generations) return;
+  if (between_generations) return false;
   const bool unused = own.queue.empty() || slot.recalled;
-  if (!unused) return;
+  if (!unused) return false;
   if (slot.recalled || class_clocks_.others_wait(own) ||
       step_.now() - slot.idle_since >= step_.options().idle_return)
     return_slot(id);
+  return false;
+}
+
+// True if calls are queued behind a long one, and are not being returned.
+bool Dispatcher::is_stuck(const StreamRow& stream) const {
+  return stream.in_flight.size() >= 2 && !stream.taking_back &&
+         step_.now() - stream.last_reply >= step_.options().rebalance_delay;
 }
 
 // Reclaims calls queued behind a long one, so that other slots can run them and the demand counts
@@ -229,8 +238,7 @@ void Dispatcher::slot_idle(SlotId id, const ClassRow& own) {
 void Dispatcher::take_back_stuck(const ClassRow& row) {
   for (const SlotId id : row.slots) {
     auto* stream = streams_.find(slots_.at(id).executor);
-    if (stream == nullptr || stream->in_flight.size() < 2 || stream->taking_back) continue;
-    if (step_.now() - stream->last_reply < step_.options().rebalance_delay) continue;
+    if (stream == nullptr || !is_stuck(*stream)) continue;
     mark_stolen.hit();
     stream->taking_back = true;
     streams_.say(*stream, ReturnCallsRequest{});

@@ -61,7 +61,7 @@ class Dispatcher {
 
   // ---- tasks ------------------------------------------------------------------------------------
   // Counts a new task of the class. If the class is known, `spec` needs only the id.
-  void add_task(DemandClass spec, bool fail_if_infeasible);
+  void add_task(DemandClass&& spec, bool fail_if_infeasible);
   // Counts down when a task of the class is erased.
   void remove_task(ClassId demand_class);
   // Queues a ready task. If many tasks precede it, the dispatcher erases its rows (compact task).
@@ -129,7 +129,8 @@ class Dispatcher {
   std::size_t pipeline_depth(const ClassRow& row) const;
   bool dispatch_next(ClassRow& row, bool idle_only);
   std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task, bool idle_only) const;
-  void slot_idle(SlotId slot, const ClassRow& own);
+  bool slot_idle(SlotId slot, const ClassRow& own);
+  bool is_stuck(const StreamRow& stream) const;
   void take_back_stuck(const ClassRow& row);
   ClassClocks::Reading read_clock(const ClassRow& row) const;
 

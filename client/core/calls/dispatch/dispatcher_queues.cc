@@ -107,7 +107,7 @@ void Dispatcher::requeue(TaskId task, ClassId demand_class) {
   stale_.push_back(demand_class);
 }
 
-void Dispatcher::add_task(DemandClass spec, bool fail_if_infeasible) {
+void Dispatcher::add_task(DemandClass&& spec, bool fail_if_infeasible) {
   const ClassId id = spec.id;
   auto [demand, fresh] = classes_.ensure(id);
   if (fresh) {
