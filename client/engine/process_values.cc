@@ -147,6 +147,7 @@ void ProcessValues::release_kept(const RefRecords& kept) {
 // Refs to included tensors follow the refs that the value contains by index.
 RefRecords ProcessValues::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
                                      std::span<const RefRecord> tensors) {
+  if (refs.empty() && tensors.empty()) return {};
   RefRecords records;
   records.reserve(refs.size());
   std::size_t next = 0;

@@ -204,11 +204,10 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
   auto lock = engine_->lock();
   GetBatch batch(*engine_, ids, whole);
   std::string from_head;
-  const WaitFor what{
-      "get", [&] { return why_pending(*engine_, objects); }, {}, objects, objects, &from_head};
-  WaitFor first = what;
+  WaitFor what{"get",     [&] { return why_pending(*engine_, objects); }, {}, objects, objects,
+               &from_head};
   if (!whole && objects.size() > 1) {
-    first.stalled = [&batch, seen = std::size_t{0}]() mutable {
+    what.stalled = [&batch, seen = std::size_t{0}]() mutable {
       return std::exchange(seen, batch.size()) == batch.size() && batch.cut_short();
     };
   }
@@ -217,8 +216,9 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
     return ended_early(waited) ? ended_error(waited, "get") : timeout_error(objects, from_head);
   };
   if (auto why =
-          failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); })))
+          failed(blocking_wait(lock, what, request.deadline, [&] { return batch.complete(); })))
     return *why;
+  what.stalled = nullptr;
   const auto ready = objects.first(engine_->stopping() ? objects.size() : batch.size());
   if (has_tensors(engine_->core(), ready)) {
     const auto values_settled = [&] {
