@@ -1,13 +1,13 @@
 // Measures the time from a report of a trial to its next step, in calls of an actor: with
-// `Durability::relaxed`, and with `strict`, from which the time of one commit is subtracted. The
-// log of an experiment commits by one synchronized write. Prints one line per figure: name, value,
-// unit.
-//   mobula-bench-tune-reports DIRECTORY [REPORTS]   (default: 1,000)
-#include <fcntl.h>
+// `Durability::relaxed`, and with `strict`, less one commit, which is an insert of one row by
+// SQLite with the settings of the log of an experiment. Calls, commits, and reports alternate in
+// rounds. Prints one line per figure: name, median over the rounds, unit, and the lowest and
+// highest round. A ratio is that of one round.
+//   mobula-bench-tune-reports DIRECTORY [REPORTS [ROUNDS]]   (default: 1,000 in each of 15 rounds)
 #include <fmt/format.h>
 #include <mobula/mobula.h>
 #include <mobula/tune.h>
-#include <unistd.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,8 +25,15 @@ struct Server {
   int value() { return 1; }
 };
 
-// The median time of a step in microseconds.
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The median time of a step in microseconds, after a tenth as many steps to warm up.
 double median_us(int count, const std::function<void()>& step) {
+  for (int i = 0; i < count / 10 + 1; ++i) step();
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -35,15 +42,12 @@ double median_us(int count, const std::function<void()>& step) {
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
             .count());
   }
-  std::nth_element(times.begin(), times.begin() + count / 2, times.end());
-  return times[static_cast<std::size_t>(count) / 2];
+  return median(std::move(times));
 }
 
 void reporting(const tune::Config& config) {
-  const auto report = [] { tune::report({{"loss", 1}}); };
   const int count = static_cast<int>(config.integer("reports"));
-  median_us(count / 10, report);
-  const double step = median_us(count, report);
+  const double step = median_us(count, [] { tune::report({{"loss", 1}}); });
   tune::report({{"loss", 1}, {"step_us", step}});
 }
 
@@ -58,49 +62,75 @@ double report_us(const std::string& directory, int reports, tune::Durability dur
   return tune::run<reporting>(options).best().metrics.at("step_us").number();
 }
 
-double call_us(int calls) {
-  auto server = mobula::actor<Server>.remote();
-  const auto call = [&] { mobula::get(server.call<&Server::value>()); };
-  median_us(std::max(calls / 10, 1), call);
-  return median_us(calls, call);
+class Commits {
+ public:
+  explicit Commits(std::string file) : file_(std::move(file)) {
+    if (sqlite3_open(file_.c_str(), &database_) != SQLITE_OK) std::abort();
+    run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE row(value REAL)");
+  }
+  ~Commits() {
+    sqlite3_close(database_);
+    std::filesystem::remove(file_);
+  }
+  Commits(const Commits&) = delete;
+  Commits& operator=(const Commits&) = delete;
+
+  double us(int count) {
+    return median_us(count, [&] { run("INSERT INTO row VALUES(0.5)"); });
+  }
+
+ private:
+  void run(const char* sql) {
+    if (sqlite3_exec(database_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) std::abort();
+  }
+
+  const std::string file_;
+  sqlite3* database_ = nullptr;
+};
+
+void print(const char* name, const char* unit, const std::vector<double>& rounds) {
+  const auto [least, most] = std::minmax_element(rounds.begin(), rounds.end());
+  fmt::print("{} {:.3f} {} ({:.3f} to {:.3f})\n", name, median(rounds), unit, *least, *most);
 }
 
-// A synchronized write of three pages over earlier ones, as a commit of the log in its file.
-double commit_us(const std::string& directory, int commits) {
-  const std::string file = directory + "/commits";
-  const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const std::string pages(3 * 4096, 'x');
-  for (int i = 0; i < commits; ++i)
-    if (::write(log, pages.data(), pages.size()) < 0) std::abort();
-  if (::fsync(log) != 0 || ::lseek(log, 0, SEEK_SET) != 0) std::abort();
-  const double median = median_us(commits, [&] {
-    if (::write(log, pages.data(), pages.size()) < 0 || ::fdatasync(log) != 0) std::abort();
-  });
-  ::close(log);
-  std::filesystem::remove(file);
-  return median;
+void measure(const std::string& directory, int reports, int rounds) {
+  auto server = mobula::actor<Server>.options({.num_cpus = 0}).remote();
+  const auto call = [&] { mobula::get(server.call<&Server::value>()); };
+  Commits commits(directory + "/commits");
+  std::vector<double> calls, commit_times, relaxed, strict, relaxed_calls, strict_calls;
+  for (int round = 0; round <= rounds; ++round) {
+    const double before = median_us(reports, call);
+    const double relaxed_us = report_us(directory, reports, tune::Durability::relaxed);
+    const double after = median_us(reports, call);
+    const double commit_us = commits.us(std::min(reports, 100));
+    const double strict_us = report_us(directory, std::min(reports, 100), tune::Durability::strict);
+    if (round == 0) continue;  // starts processes and fills caches
+    const double mean = (before + after) / 2;
+    calls.push_back(mean);
+    relaxed.push_back(relaxed_us);
+    relaxed_calls.push_back(relaxed_us / mean);
+    commit_times.push_back(commit_us);
+    strict.push_back(strict_us);
+    strict_calls.push_back((strict_us - commit_us) / mean);
+  }
+  print("tune_actor_call", "us", calls);
+  print("tune_commit", "us", commit_times);
+  print("tune_report_relaxed_us", "us", relaxed);
+  print("tune_report_strict_us", "us", strict);
+  print("tune_report_relaxed", "calls", relaxed_calls);
+  print("tune_report_strict", "calls", strict_calls);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: mobula-bench-tune-reports DIRECTORY [REPORTS]\n");
+    fmt::print(stderr, "usage: mobula-bench-tune-reports DIRECTORY [REPORTS [ROUNDS]]\n");
     return 2;
   }
-  const std::string directory = argv[1];
   const int reports = argc > 2 ? std::max(std::atoi(argv[2]), 10) : 1000;
+  const int rounds = argc > 3 ? std::max(std::atoi(argv[3]), 1) : 15;
   const auto cluster = mobula::init(argc, argv, {});
-  const double call = call_us(reports);
-  const double relaxed = report_us(directory, reports, tune::Durability::relaxed);
-  const double commit = commit_us(directory, std::min(reports, 200));
-  const double strict = report_us(directory, std::min(reports, 500), tune::Durability::strict);
-  const double call_after = call_us(reports);
-  const double mean = (call + call_after) / 2;
-  fmt::print("tune_actor_call {:.1f} us (before {:.1f}, after {:.1f})\n", mean, call, call_after);
-  fmt::print("tune_commit {:.1f} us\n", commit);
-  fmt::print("tune_report_relaxed {:.3f} calls ({:.1f} us)\n", relaxed / mean, relaxed);
-  fmt::print("tune_report_strict {:.3f} calls ({:.1f} us less one commit)\n",
-             (strict - commit) / mean, strict);
+  measure(argv[1], reports, rounds);
   return 0;
 }
