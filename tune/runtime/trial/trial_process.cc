@@ -71,7 +71,8 @@ struct TrialProcess::State {
     TrialNews given;
     {
       const MutexLock lock(mutex);
-      if (!waiting || !has_news()) return;
+      // The call of an earlier start would lose the news; the next call follows.
+      if (!waiting || waiting_start != begun || !has_news()) return;
       answered = std::exchange(waiting, std::nullopt);
       given = std::exchange(news, {});
       given.node = node;
@@ -185,6 +186,7 @@ struct TrialProcess::State {
   std::string node MOBULA_GUARDED_BY(mutex);  // empty until the first start
   TrialNews news MOBULA_GUARDED_BY(mutex);
   std::optional<Promise<TrialNews>> waiting MOBULA_GUARDED_BY(mutex);
+  std::uint64_t waiting_start MOBULA_GUARDED_BY(mutex) = 0;  // start of its order
   std::int64_t reported MOBULA_GUARDED_BY(mutex) = 0;
   std::int64_t decided MOBULA_GUARDED_BY(mutex) = 0;
   bool stop MOBULA_GUARDED_BY(mutex) = false;
@@ -284,12 +286,17 @@ Deferred<TrialNews> TrialProcess::next(const TrialOrder& order) {
   bool stops = false;
   {
     const MutexLock lock(state_->mutex);
+    if (order.start < state_->begun) {  // late
+      promise.set_value({});
+      return deferred;
+    }
     state_->begin(order.start);
     state_->decided = std::max(state_->decided, order.decided);
     stops = order.stop && !std::exchange(state_->stop, state_->stop || order.stop);
     state_->save = state_->save || order.save;
     state_->identify = state_->identify || order.identify;
     earlier = std::exchange(state_->waiting, std::move(promise));
+    state_->waiting_start = order.start;
   }
   state_->changed.notify_all();
   if (stops) stop_requested();
