@@ -12,6 +12,9 @@
 namespace mobula::internal::tune {
 namespace {
 
+// Above this size, a commit does not gather.
+constexpr std::size_t max_gathered_bytes = 1u << 20;
+
 std::size_t text_bytes(const StoredTrial& row) {
   std::size_t bytes = row.error.size() + row.node.size();
   for (const auto& [name, value] : row.config) bytes += 64 + name.size() + value.text().size();
@@ -130,10 +133,21 @@ Result<void> ExperimentStore::each_event(EventNumber after, const EventVisitor& 
 
 void ExperimentStore::write(StoreBatch batch) {
   const std::size_t bytes = bytes_of(batch);
+  bool wakes = true;
   {
     const MutexLock lock(mutex_);
     waiting_bytes_ += bytes;
     waiting_.push_back(std::move(batch));
+    if (options_.commit_interval.count() > 0)
+      wakes = waiting_.size() == 1 || waiting_bytes_ >= max_gathered_bytes;
+  }
+  if (wakes) changed_.notify_one();
+}
+
+void ExperimentStore::hurry() {
+  {
+    const MutexLock lock(mutex_);
+    hurries_ = true;
   }
   changed_.notify_one();
 }
@@ -144,6 +158,7 @@ std::size_t ExperimentStore::waiting_bytes() const {
 }
 
 Result<void> ExperimentStore::flush() {
+  hurry();
   MutexLock lock(mutex_);
   while (waiting_bytes_ > 0 && failure_.empty()) drained_.wait(lock);
   if (failure_.empty()) return {};
@@ -157,6 +172,12 @@ void ExperimentStore::work() {
       MutexLock lock(mutex_);
       while (!ends_ && waiting_.empty()) changed_.wait(lock);
       if (waiting_.empty()) return;
+      if (options_.commit_interval.count() > 0) {
+        const auto until = std::chrono::steady_clock::now() + options_.commit_interval;
+        while (!ends_ && !hurries_ && waiting_bytes_ < max_gathered_bytes)
+          if (!changed_.wait_until(lock, until)) break;
+      }
+      hurries_ = false;
       batches.swap(waiting_);
     }
     const std::string why = commit_until_done(batches);

@@ -38,6 +38,8 @@ struct StoreCallbacks {
 struct StoreOptions {
   bool keep_events = false;  // keep the events before the last snapshot but one
   std::chrono::milliseconds retry_backoff = std::chrono::milliseconds(500);
+  // Time from the first batch to its commit, which has all batches of this time.
+  std::chrono::milliseconds commit_interval = std::chrono::milliseconds(0);
 };
 
 // All that a controller needs to continue.
@@ -82,6 +84,8 @@ class ExperimentStore {
   Result<void> each_event(EventNumber after, const EventVisitor& visit);
   // Queues a batch.
   void write(StoreBatch batch);
+  // Ends the commit interval.
+  void hurry();
   // Blocks until all queued batches are durable. Fails if no batch will be durable any more; waits
   // while the disk is full.
   Result<void> flush();
@@ -110,7 +114,8 @@ class ExperimentStore {
   CondVar drained_;
   std::vector<StoreBatch> waiting_ MOBULA_GUARDED_BY(mutex_);
   std::size_t waiting_bytes_ MOBULA_GUARDED_BY(mutex_) = 0;
-  std::string failure_ MOBULA_GUARDED_BY(mutex_);  // reported through `failed`
+  std::string failure_ MOBULA_GUARDED_BY(mutex_);   // reported through `failed`
+  bool hurries_ MOBULA_GUARDED_BY(mutex_) = false;  // the next commit does not gather
   bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <random>
+#include <thread>
 
 #include "store_fixture.h"
 
@@ -152,6 +153,25 @@ TEST_F(ExperimentStoreTest, FlushWaitsForDurableBatches) {
   ASSERT_TRUE(store->flush().ok());
   EXPECT_EQ(notes_.persisted(), 50u);
   EXPECT_EQ(store->waiting_bytes(), 0u);
+}
+
+TEST_F(ExperimentStoreTest, GathersBatchesInCommitInterval) {
+  std::atomic<int> commits = 0;
+  StoreCallbacks callbacks = notes_.callbacks();
+  callbacks.persisted = [&](std::uint64_t) { ++commits; };
+  auto store = ExperimentStore::create(location_, experiment(), callbacks,
+                                       {.commit_interval = std::chrono::hours(1)})
+                   .value();
+  for (EventNumber event = 1; event <= 50; ++event)
+    store->write({static_cast<std::uint64_t>(event), {StoredEvent{event, 0, -1, "e"}}});
+  ASSERT_TRUE(store->flush().ok());  // ends the interval
+  EXPECT_EQ(commits, 1);
+  for (EventNumber event = 51; event <= 2'000; ++event)
+    store->write(
+        {static_cast<std::uint64_t>(event), {StoredEvent{event, 0, -1, std::string(1'000, 'e')}}});
+  while (commits == 1) std::this_thread::yield();  // many bytes end it, too
+  store.reset();
+  EXPECT_EQ(read().events().value().size(), 2'000u);
 }
 
 TEST_F(ExperimentStoreTest, WritesQueuedBatchesAtTheEnd) {

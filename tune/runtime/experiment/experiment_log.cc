@@ -101,6 +101,7 @@ void ExperimentLog::drain() {
 
 void ExperimentLog::flush() {
   seal();
+  store_->hurry();
   while (persisted() < last_batch_ && !failed()) {
     pollfd waited{.fd = fd(), .events = POLLIN, .revents = 0};
     ::poll(&waited, 1, -1);

@@ -34,8 +34,6 @@ using api::detail::TrialOrder;
 // A trial that does not unwind after a stop.
 constexpr std::chrono::seconds stop_grace(5);
 constexpr std::chrono::seconds tick_interval(1);
-// With Durability::relaxed: at most this time until the next batch, while the writer is idle.
-constexpr std::chrono::milliseconds commit_interval(20);
 
 // By the record, because an error that is a value has no class of its kind.
 TrialExitKind kind_of(const Error& error) {
@@ -198,7 +196,7 @@ void ExperimentRunner::wait() {
   const bool writes = count == 0 && parts_.log->seal() > parts_.log->persisted();
   if (writes && options_.durability == api::Durability::relaxed) {
     // No command waits for the disk. A blocking call takes reports sooner than a poll.
-    count = queue_.take(tokens, std::min<Clock::duration>(until - now, commit_interval));
+    count = queue_.take(tokens, std::min<Clock::duration>(until - now, relaxed_commit_interval));
     parts_.log->drain();
   } else if (writes) {
     // Two descriptors only while a batch waits for the disk.

@@ -24,6 +24,9 @@
 
 namespace mobula::internal::tune {
 
+// With Durability::relaxed: a power failure loses the reports of at most this time and one commit.
+constexpr std::chrono::milliseconds relaxed_commit_interval(20);
+
 struct RunnerParts {
   ExperimentLocation location;
   std::unique_ptr<ExperimentCore> core;

@@ -363,6 +363,13 @@ std::string spec_of(const api::detail::Trainable& trainable, const api::RunOptio
   return json_text(spec);
 }
 
+StoreOptions store_options(const api::RunOptions& options) {
+  StoreOptions store{.keep_events = options.keep_events};
+  if (options.durability == api::Durability::relaxed)
+    store.commit_interval = relaxed_commit_interval;
+  return store;
+}
+
 std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::RunOptions& options,
                                           const ExperimentLocation& location,
                                           const Prepared& prepared, std::int64_t created_ms) {
@@ -372,7 +379,7 @@ std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::Ru
                                     .seed = prepared.settings.seed,
                                     .metric = options.metric,
                                     .mode = core_mode(options.mode)};
-  return checked(ExperimentLog::create(location, experiment, {.keep_events = options.keep_events}),
+  return checked(ExperimentLog::create(location, experiment, store_options(options)),
                  "RunOptions::storage_path");
 }
 
@@ -481,9 +488,8 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   parts.resumed = continues(options, location);
   if (parts.resumed) {
     ResumeState state;
-    parts.log =
-        checked(ExperimentLog::resume(location, state, {.keep_events = options.keep_events}),
-                "RunOptions::resume");
+    parts.log = checked(ExperimentLog::resume(location, state, store_options(options)),
+                        "RunOptions::resume");
     stored = std::move(state.experiment);
     parts.snapshots = std::move(state.snapshots);
     seed = stored.seed;
