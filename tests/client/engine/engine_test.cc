@@ -185,7 +185,7 @@ TEST_F(EngineRings, TypedAndUntypedCalls_EqualBytes) {
   untyped.task = typed.task;
   const auto& record = untyped.arguments->front().value;
   EXPECT_EQ(record.bytes.size(), value.size_bytes());
-  EXPECT_EQ(value.size_bytes(), 16u + 32u + 6u + text.size());
+  EXPECT_EQ(value.size_bytes(), 16u + 2u + 6u + text.size());
   untyped.arguments.edit().front().value = typed.arguments->front().value;
   EXPECT_EQ(encode(untyped), encode(typed));
 }
