@@ -40,7 +40,7 @@ class ArgumentPath(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (0, ""))
 
     def test_detects_wrapper_between_two_files(self):
-        self.replace("client/engine/process_engine.cc", r"core\(\)\.step\(now,", "caller_.step(now,")
+        self.replace("client/engine/process_engine.cc", r"core\(\)\.consume\(now,", "caller_.consume(now,")
         result = self.run_check()
         self.assertEqual(result.returncode, 1)
         self.assertIn("'void ProcessEngine::take(Event&& event)' does not contain", result.stdout)

@@ -9,6 +9,10 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_tidy
+
 TOOL = ROOT / "tools" / "check_tidy.py"
 SOUND = "struct Base {\n  virtual int get() { return 0; }\n};\n"
 FAULT = SOUND + "struct Part : Base {\n  virtual int get() { return 1; }\n};\n"
@@ -72,18 +76,18 @@ class CheckTidy(unittest.TestCase):
         self.assertIn("base/a.cc:1: clang-diagnostic-error", output)
 
     def test_library_in_one_compilation(self):
-        names = [chr(letter) for letter in range(ord("a"), ord("a") + 18)]
+        names = [f"source_{number}" for number in range(check_tidy.MOST_SOURCES + 2)]
         for name in names:
             self.write(f"base/{name}.cc", f"int {name} = 0;\n")
-        self.write("base/r.cc", FAULT)
+        self.write(f"base/{names[-1]}.cc", FAULT)
         directory = "base/CMakeFiles/mobula_base.dir/Unity"
         self.build({f"{directory}/unity_{index}_cxx.cxx": [f"base/{name}.cc" for name in names[8 * index:8 * index + 8]]
-                    for index in range(3)})
+                    for index in range(len(names) // 8 + 1)})
         status, output = self.run_tool("--all")
         self.assertEqual(status, 1, output)
-        self.assertIn("base/r.cc:5: modernize-use-override: ", output)
-        self.assertIn("check_tidy: 2 compilations", output)  # of 16 sources, and of 2
-        self.assertEqual(self.run_tool("base/a.cc")[0], 0)
+        self.assertIn(f"base/{names[-1]}.cc:5: modernize-use-override: ", output)
+        self.assertIn("check_tidy: 2 compilations", output)  # of MOST_SOURCES, and of 2
+        self.assertEqual(self.run_tool(f"base/{names[0]}.cc")[0], 0)
 
     def programs(self, *texts):
         """Writes programs and compiles each as its own unity source."""
