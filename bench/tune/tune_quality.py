@@ -565,7 +565,7 @@ def summary_of(rows):
 
 
 def save(file, rows):
-    """Replaces the rows of the measured searchers."""
+    """Replaces the rows of the measured searchers, in their places."""
     found = {}
     if os.path.exists(file):
         with open(file, encoding="utf-8") as text:
@@ -573,8 +573,10 @@ def save(file, rows):
     measured = {each["searcher"] for each in rows}
     kept = [each for each in found.get("quality", []) if each["searcher"] not in measured]
     short = [{key: value for key, value in each.items() if key not in ("values", "mobula_s", "peer_s")} for each in rows]
-    holm(kept + short)
-    found |= {"quality": kept + short, "summary": summary_of(kept + short), "date": time.strftime("%Y-%m-%d")}
+    places = list(dict.fromkeys(each["searcher"] for each in found.get("quality", []) + short))
+    merged = sorted(kept + short, key=lambda each: places.index(each["searcher"]))
+    holm(merged)
+    found |= {"quality": merged, "summary": summary_of(merged), "date": time.strftime("%Y-%m-%d")}
     with open(f"{file}.new", "w", encoding="utf-8") as text:
         json.dump(found, text, indent=1, ensure_ascii=False)
         text.write("\n")
