@@ -25,7 +25,7 @@ void Groups::forget(GroupId id) {
   if (row == nullptr || !row->removing) return;
   row->forgotten = true;
   ending_.try_emplace(id);
-  free_bundles(id, false);
+  free_bundles(id);
 }
 
 void Groups::free_removed(Time now) {
@@ -36,14 +36,14 @@ void Groups::free_removed(Time now) {
   }
   for (const auto id : due) {
     ending_.erase(id);
-    free_bundles(id, true);
+    free_bundles(id);
   }
 }
 
-void Groups::free_bundles(GroupId id, bool each) {
+void Groups::free_bundles(GroupId id) {
   auto& row = rows_.at(id);
   const auto used = in_use(id);
-  if (!used.empty() && !each && ending_.contains(id)) return;
+  if (!used.empty() && ending_.contains(id)) return;
   if (!used.empty()) mark_freed_alone.hit();
   for (std::size_t i = 0; i < row.locations.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);

@@ -122,7 +122,7 @@ void Groups::add(const GroupSpec& spec, const std::vector<BundleLocation>& locat
 void Groups::slot_gone(GroupId id, std::vector<GroupNews>& news) {
   auto* row = rows_.find(id);
   if (row == nullptr) return;
-  if (row->forgotten) return free_bundles(id, false);
+  if (row->forgotten) return free_bundles(id);
   leave_unusable(*row, news);
 }
 

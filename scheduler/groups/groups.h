@@ -160,9 +160,9 @@ class Groups {
   void book(Row& row, std::int32_t bundle);
   // The bundles that contain a slot.
   std::set<std::int32_t> in_use(GroupId id) const;
-  // Frees the bundles of a forgotten group without slots, and forgets its row. With `each`, frees
-  // the idle bundles of a group with slots too.
-  void free_bundles(GroupId id, bool each);
+  // Frees the idle bundles of a forgotten group: all together, or each alone after the delay.
+  // Removes the row with the last bundle.
+  void free_bundles(GroupId id);
   void leave_unusable(Row& row, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
   bool fits_now(const Row& row) const;

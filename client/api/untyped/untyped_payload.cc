@@ -24,8 +24,8 @@ struct Counts {
 };
 static_assert(sizeof(Counts) == 24);
 
-// A value that is only a body has no counts on the wire, so that a small one fits into a message's
-// inline bytes (base/model/payload.h).
+// A value that is only a body has no counts on the wire, so that a small one fits into the inline
+// bytes of a message (base/model/payload.h).
 struct Prefix : Counts {
   std::uint8_t format_bytes = 0;
 };
