@@ -112,7 +112,7 @@ struct ReleaseObject {
 
 // Requests the object on this node. Implies a hold. Answered by FetchObjectReply, which repeats
 // `fetch`, so a process can discard the answer to a cancelled fetch. `location` is a node that has
-// the bytes, or empty.
+// the bytes, or empty. A home that knows no location queries that node for the owner.
 struct FetchObjectRequest {
   RefRecord ref;
   NodeId location;

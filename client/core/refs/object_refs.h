@@ -162,6 +162,7 @@ class ObjectRefs {
   std::size_t writes() const { return writes_.size(); }
 
  private:
+  bool is_item_elsewhere(const ObjectRow& row);
   ObjectRow& borrow(const RefRecord& ref);
   bool has_home(const ObjectRow& row) const;
   void ensure_hold(ObjectId object, ObjectRow& row);

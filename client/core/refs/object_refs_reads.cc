@@ -11,6 +11,7 @@ namespace {
 
 const CoverageMark mark_reconstructed("client.object_reconstructed");
 const CoverageMark mark_lost("client.object_lost");
+const CoverageMark mark_refetched("client.item_of_running_stream_fetched_again");
 
 }  // namespace
 
@@ -143,6 +144,16 @@ void ObjectRefs::reconstruct(ObjectId object, const std::string& cause) {
   fail(object, std::move(error));
 }
 
+// True for an item on another node whose call still runs: a call yields each item once, and may
+// wait until this one is read.
+bool ObjectRefs::is_item_elsewhere(const ObjectRow& row) {
+  const NodeId node = row.value->location;
+  if (node.empty() || node == step_.node() || !row.value->bytes.empty()) return false;
+  const auto* task = port_.find_task(row.creator);
+  return task != nullptr && task->call.form->stream.window != 0 &&
+         task->state != TaskState::finished;
+}
+
 // The agent of the node was replaced: its store is empty, and it counts no holds. Mapped values
 // stay readable, and own ones are stored again.
 void ObjectRefs::lose_store() {
@@ -179,6 +190,10 @@ void ObjectRefs::lose_store() {
     const bool mapped = row->value->bytes.empty() && (row->readable || row->written);
     if (mapped) {
       store_again(object, *row);
+    } else if (is_item_elsewhere(*row)) {
+      mark_refetched.hit();
+      escape(object);
+      fetch(object, *row);
     } else {
       reconstruct(object, "the agent of its node died");
     }

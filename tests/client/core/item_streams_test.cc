@@ -1,70 +1,11 @@
 // Streaming calls at their owner: items before the end of the call, the window, retries, errors,
 // and consumers that end.
-#include "base/model/stream_link.h"
-#include "client/core/small_client.h"
+#include "client/core/streaming_client.h"
 
 namespace mobula::internal::client {
 namespace {
 
-constexpr std::uint64_t producer = 20;
-
-class ItemStreams : public SmallClient {
- protected:
-  TaskId stream(std::uint32_t window = 4, std::int32_t max_retries = 3) {
-    SubmitTask given = task(7);
-    given.call.form.edit().stream.window = window;
-    given.max_retries = max_retries;
-    const TaskId made = submit(given);
-    slot(3, producer);
-    return made;
-  }
-  TaskId stream_of(ActorId actor, std::int32_t max_task_retries) {
-    SubmitActorCall event;
-    event.call.form.edit().kind = CallKind::actor_call;
-    event.call.form.edit().actor = actor;
-    event.call.form.edit().stream.window = 4;
-    event.call.task = TaskId::of(8);
-    event.max_task_retries = max_task_retries;
-    step(event);
-    return event.call.task;
-  }
-  void yield(std::uint64_t index, ValueRecord item, std::uint64_t executor = producer) {
-    const PushCall call = calls_at(executor).front();
-    say(executor, ItemYielded{call.number, call.call.task, index, std::move(item), {}});
-  }
-  void yield(std::uint64_t index, std::uint64_t executor = producer) {
-    yield(index, value("item " + std::to_string(index)), executor);
-  }
-  void end(std::uint64_t executor = producer) { reply(executor, CallReply{}); }
-  // Moves a consumer from position `index` to the next, and drops the item.
-  void take(TaskId made, std::uint64_t index) {
-    step(TakeItem{position_id(made, index)});
-    release(item_id(made, index));
-    release(position_id(made, index));
-  }
-  // The refs of a position: its item and the next position.
-  std::vector<ObjectId> refs(TaskId made, std::uint64_t index) const {
-    std::vector<ObjectId> objects;
-    const auto* row = core_.object(position_id(made, index));
-    if (row == nullptr || !row->ready) return objects;
-    for (const auto& each : row->value->contained) objects.push_back(each.object);
-    return objects;
-  }
-  bool is_end(TaskId made, std::uint64_t index) const {
-    const ObjectId position = position_id(made, index);
-    return state(position) == "value" && refs(made, index).empty();
-  }
-  void crash(std::uint64_t executor = producer) {
-    slot_executor_ends(3, executor, EndKind::signalled);
-  }
-  // Its retry has started at another executor.
-  const StreamTerms& retry_at(std::uint64_t executor) {
-    slot(4, executor);
-    terms_ = calls_at(executor).front().call.form->stream;
-    return terms_;
-  }
-  StreamTerms terms_;
-};
+class ItemStreams : public StreamingClient {};
 
 TEST_F(ItemStreams, ItemIsReadableBeforeCallEnds) {
   const TaskId made = stream();
@@ -419,87 +360,6 @@ TEST_F(ItemStreams, RetryYieldsLess_TheEndFollowsKnownItems) {
   end(21);
   EXPECT_EQ(text(item_id(made, 1)), "item 1");
   EXPECT_TRUE(is_end(made, 2));
-}
-
-TEST_F(ItemStreams, LostItem_IsYieldedAgainAlone) {
-  const TaskId made = stream();
-  yield(0, stored(NodeId::of(2)));
-  yield(1);
-  end();
-  step(RetainRef{item_id(made, 0)});
-  agent(ObjectGone{item_id(made, 0), "its node died"});
-  EXPECT_EQ(state(item_id(made, 0)), "pending");
-  const StreamTerms terms = calls_at(producer).front().call.form->stream;
-  EXPECT_EQ(terms.missing, (std::vector<std::uint64_t>{0}));
-  EXPECT_EQ(terms.known, 2u);
-  yield(0, stored(NodeId::of(3)));
-  EXPECT_EQ(state(item_id(made, 0)), "value");
-  end();
-  EXPECT_TRUE(is_end(made, 2));
-}
-
-TEST_F(ItemStreams, ItemLostWhileCallRuns_RunsAgainAfter) {
-  const TaskId made = stream();
-  yield(0, stored(NodeId::of(2)));
-  agent(ObjectGone{item_id(made, 0), "its node died"});
-  EXPECT_EQ(calls_at(producer).size(), 1u);
-  end();
-  EXPECT_TRUE(is_end(made, 1));
-  ASSERT_EQ(calls_at(producer).size(), 1u);
-  EXPECT_EQ(calls_at(producer).front().call.form->stream.missing, (std::vector<std::uint64_t>{0}));
-  end();
-  ASSERT_EQ(calls_at(producer).size(), 1u) << "the run did not yield it, so another follows";
-}
-
-TEST_F(ItemStreams, ItemLostAndCallFails_ItemIsTheError) {
-  const TaskId made = stream(4, 0);
-  yield(0, stored(NodeId::of(2)));
-  agent(ObjectGone{item_id(made, 0), "its node died"});
-  EXPECT_EQ(state(item_id(made, 0)), "pending");
-  reply_exception(producer);
-  EXPECT_EQ(error(item_id(made, 0)).text, "thrown");
-  EXPECT_EQ(error(position_id(made, 1)).text, "thrown");
-}
-
-TEST_F(ItemStreams, StreamDropped_ItemInUseIsYieldedAgain) {
-  const TaskId made = stream();
-  yield(0, stored(NodeId::of(2)));
-  end();
-  step(RetainRef{item_id(made, 0)});
-  release(position_id(made, 0));
-  EXPECT_EQ(state(position_id(made, 1)), "unknown");
-  agent(ObjectGone{item_id(made, 0), "its node died"});
-  yield(0, stored(NodeId::of(3)));
-  end();
-  EXPECT_EQ(state(item_id(made, 0)), "value");
-  release(item_id(made, 0));
-  agent(ExportReleased{item_id(made, 0)});
-  EXPECT_EQ(core_.sizes().tasks, 0u);
-}
-
-TEST_F(ItemStreams, LostItemIsNeverYieldedAgain_BecomesError) {
-  const TaskId made = stream(4, 1);
-  yield(0, stored(NodeId::of(2)));
-  end();
-  agent(ObjectGone{item_id(made, 0), "its node died"});
-  end();
-  EXPECT_EQ(error(item_id(made, 0)).kind, ErrorKind::object_lost);
-  release(position_id(made, 0));
-  EXPECT_EQ(core_.sizes().tasks, 0u);
-}
-
-TEST_F(ItemStreams, CancelledStream_LostItemIsAnError) {
-  const TaskId made = stream();
-  yield(0, stored(NodeId::of(2)));
-  step(CancelObject{position_id(made, 0)});
-  CallReply cancelled;
-  cancelled.outcome = CallOutcome::cancelled;
-  reply(producer, cancelled);
-  EXPECT_EQ(state(item_id(made, 0)), "value") << "a cancelled stream keeps its items";
-  agent(ObjectGone{item_id(made, 0), "its node died"});
-  EXPECT_EQ(error(item_id(made, 0)).kind, ErrorKind::object_lost);
-  EXPECT_NE(error(item_id(made, 0)).text.find("its stream was cancelled"), std::string::npos);
-  EXPECT_TRUE(calls_at(producer).empty());
 }
 
 TEST_F(ItemStreams, ActorRestarts_CallContinues) {

@@ -416,6 +416,46 @@ TEST_F(ObjectDeathsTest, HomeReplaced_ReaderRetries) {
   EXPECT_FALSE(received[0].failure) << received[0].failure->text;
 }
 
+// The owner of a result outlives the agent of its node, and knows the node that stores the bytes.
+TEST_F(ObjectDeathsTest, HomeReplaced_OwnerNamesLocation) {
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  kill(home_);
+  Agent& next = world_.add_after(home_);
+  const ProcessId owner = next.driver(1, job);
+  settle();
+  next.say(1, ExportObject{value});
+  next.say(1, FetchObjectRequest{ref_of(value, next, owner), third_.node()});
+  settle();
+  const auto received = next.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_FALSE(received[0].failure) << received[0].failure->text;
+  EXPECT_TRUE(next.core().objects().find(value)->here());
+}
+
+TEST_F(ObjectDeathsTest, NamedLocationHasNoBytes_OwnerRecomputes) {
+  kill(third_);
+  home_.say(1, ExportObject{value});
+  for (const Agent* named : {&other_, &third_}) {
+    home_.say(1, FetchObjectRequest{ref(), named->node()});
+    world_.advance(2s);  // a node without the object waits for its claim
+    const auto gone = home_.received<ObjectGone>(1);
+    ASSERT_EQ(gone.size(), 1u);
+    EXPECT_NE(gone[0].cause.find(named->node().brief()), std::string::npos) << gone[0].cause;
+  }
+  EXPECT_TRUE(home_.received<FetchObjectReply>(1).empty()) << "it waits for the second run";
+}
+
+// The node dies before it replies.
+TEST_F(ObjectDeathsTest, NamedLocationDies_OwnerRecomputes) {
+  home_.say(1, ExportObject{value});
+  world_.die(third_);
+  home_.say(1, FetchObjectRequest{ref(), third_.node()});
+  settle();
+  EXPECT_TRUE(home_.received<ObjectGone>(1).empty());
+  world_.announce_death(third_);
+  EXPECT_EQ(home_.received<ObjectGone>(1).size(), 1u);
+}
+
 TEST_F(ObjectDeathsTest, HomeDied_ReplicaStaysReadable) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);

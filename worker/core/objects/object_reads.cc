@@ -11,6 +11,7 @@ namespace mobula::internal::worker {
 namespace {
 
 const CoverageMark mark_unreadable("worker.locations_of_an_object_given_up");
+const CoverageMark mark_owner_knows("worker.location_known_to_owner_only");
 
 }  // namespace
 
@@ -46,7 +47,21 @@ void ObjectReads::fetch(ProcessId process, const FetchObjectRequest& message, He
     row.argument = true;
     if (row.pull != 0) context_.transfers.hurry(row.pull);
   }
+  const bool of_owner = held->owner == process && directory_.claimed(object);
+  if (of_owner && !directory_.has_bytes_somewhere(object) && !message.location.empty())
+    return seek_at(object, message.location);
   seek(object);
+}
+
+// The owner knows a location that this home, which has replaced a dead one, does not know.
+void ObjectReads::seek_at(ObjectId object, NodeId node) {
+  Row& row = rows_.at(object);
+  if (row.locate_by || !row.requested.empty() || node == context_.self) return;
+  mark_owner_knows.hit();
+  row.lost_cause =
+      fmt::format("the agent of its owner died, and node {} has no copy", node.brief());
+  if (!context_.peers.is_dead(node)) row.candidates.push_back(node);
+  query_candidate(object);
 }
 
 void ObjectReads::cancel_fetch(ProcessId process, ObjectId object) {
@@ -209,6 +224,9 @@ void ObjectReads::on(const LocateObjectReply& message) {
 
 void ObjectReads::query_candidate(ObjectId object) {
   Row& row = rows_[object];
+  const bool at_home = holds_.at_home(holds_.at(object));
+  if (at_home && directory_.has_bytes_somewhere(object)) return seek(object);
+  if (at_home && row.candidates.empty()) return directory_.nothing_left(object, row.lost_cause);
   if (row.candidates.empty()) {
     const std::string cause = row.lost_cause.empty() ? fmt::format("its home node {} died",
                                                                    holds_.at(object).home.brief())

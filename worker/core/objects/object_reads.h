@@ -106,6 +106,7 @@ class ObjectReads {
   static constexpr int max_tries = 3;
 
   void answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch);
+  void seek_at(ObjectId object, NodeId node);
   void request_status(ObjectId object, NodeId node);
   void query_candidate(ObjectId object);
   void begin_pull(ObjectId object);
