@@ -1,8 +1,9 @@
 // Calls of another program next to calls of the same function or method in this program: methods by
-// name, and untyped calls of methods and functions with neutral values.
+// name, functions by name, and untyped calls of methods and functions with neutral values.
 // Usage: mobula-bench-services [--quick] [TEXT]
 //   TEXT  only rows whose name contains it
 // The exit code is 1 if the median of a ratio exceeds its limit, unless --quick is given.
+#include <mobula/function.h>
 #include <mobula/mobula.h>
 #include <mobula/neutral.h>
 #include <mobula/service.h>
@@ -72,10 +73,11 @@ void call_neutral(int calls, const Submit& submit) {
 
 int next_of_task(int x) { return x + 1; }
 
-void call_tasks(int calls) {
+template <class Task>
+void call_tasks(int calls, const Task& task) {
   std::vector<mobula::ObjectRef<int>> refs;
   refs.reserve(static_cast<std::size_t>(calls));
-  for (int i = 0; i < calls; ++i) refs.push_back(mobula::task<next_of_task>.remote(i));
+  for (int i = 0; i < calls; ++i) refs.push_back(task.remote(i));
   expect(mobula::get(refs).back() == calls, "the last number");
 }
 
@@ -125,12 +127,20 @@ bool measure(const mobula::bench::Pace& pace, std::string_view only) {
   row(
       "2,000 neutral methods", batch, turns_of_methods,
       [&] { call_batch<&LocalEcho::next>(local); }, [&] { call_neutral(batch, of_method); });
+  const auto& own = mobula::task<next_of_task>;
+  const auto named = mobula::function<int(int)>("next_number", "bench echo");
   row(
-      "neutral function", 1, mobula::bench::turns_in_run, [&] { call_tasks(1); },
+      "function", 1, mobula::bench::turns_in_run, [&] { call_tasks(1, own); },
+      [&] { call_tasks(1, named); });
+  row(
+      "2,000 functions", batch, mobula::bench::turns_in_run, [&] { call_tasks(batch, own); },
+      [&] { call_tasks(batch, named); });
+  row(
+      "neutral function", 1, mobula::bench::turns_in_run, [&] { call_tasks(1, own); },
       [&] { call_neutral(1, of_function); });
   row(
-      "2,000 neutral functions", batch, mobula::bench::turns_in_run, [&] { call_tasks(batch); },
-      [&] { call_neutral(batch, of_function); });
+      "2,000 neutral functions", batch, mobula::bench::turns_in_run,
+      [&] { call_tasks(batch, own); }, [&] { call_neutral(batch, of_function); });
   return within;
 }
 

@@ -5,6 +5,8 @@
 
 #include <mobula/errors.h>
 
+#include "base/check.h"
+#include "client/api/conversions.h"
 #include "client/api/untyped/untyped_payload.h"
 
 namespace mobula::detail {
@@ -63,6 +65,18 @@ void Outgoing::rethrow_failure() const {
 
 namespace {
 
+std::uint64_t read_header(Reader& in) {
+  if (in.remaining() < header_bytes) throw_corrupt("it has no header");
+  std::uint32_t mark = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t found = 0;
+  in.read_bytes(&mark, sizeof mark);
+  in.read_bytes(&reserved, sizeof reserved);
+  in.read_bytes(&found, sizeof found);
+  if (mark != format_mark || reserved != 0) throw_corrupt("its header is of another format");
+  return found;
+}
+
 [[noreturn]] void refuse_type(Reader& in, std::uint64_t found, std::string_view type) {
   const std::string reading = "reading a value as " + std::string(type);
   if (found != internal::client::untyped_fingerprint) {
@@ -79,16 +93,16 @@ Reader open_value(const StoredValue& stored, std::uint64_t fingerprint, std::str
   if (stored.error) throw_error(*stored.error);
   Reader in(stored.bytes, stored.contained, stored.owner, stored.apart);
   in.set_device(stored.device);
-  if (in.remaining() < header_bytes) throw_corrupt("it has no header");
-  std::uint32_t mark = 0;
-  std::uint32_t reserved = 0;
-  std::uint64_t found = 0;
-  in.read_bytes(&mark, sizeof mark);
-  in.read_bytes(&reserved, sizeof reserved);
-  in.read_bytes(&found, sizeof found);
-  if (mark != format_mark || reserved != 0) throw_corrupt("its header is of another format");
-  if (found != fingerprint) refuse_type(in, found, type);
-  return in;
+  const std::uint64_t found = read_header(in);
+  if (found == fingerprint) return in;
+  if (found != internal::client::untyped_fingerprint) refuse_type(in, found, type);
+  const auto converted = internal::client::convert_stored(stored, fingerprint);
+  if (!converted) refuse_type(in, found, type);
+  // The reader keeps the converted value.
+  Reader again(converted->bytes, converted->contained, converted, converted->apart);
+  again.set_device(converted->device);
+  MOBULA_CHECK(read_header(again) == fingerprint, "a conversion to another type");
+  return again;
 }
 
 bool has_fingerprint(const StoredValue& stored, std::uint64_t fingerprint) {

@@ -19,6 +19,7 @@
 #include "client/console/json_msgpack.h"
 #include "client/console/json_values.h"
 #include "client/console/neutral_parts.h"
+#include "client/console/stored_copy.h"
 #include "client/console/type_text.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
@@ -39,52 +40,6 @@ using runtime::console::NeutralParts;
 detail::Outcome fail(detail::ErrorKind kind, std::string text) {
   return {.error = client::make_error(kind, std::move(text))};
 }
-
-// The elements of tensors that the written value omits, one entry per ref that it contains.
-std::vector<detail::ApartTensor> apart_of(const detail::Outgoing& value) {
-  std::vector<detail::ApartTensor> apart;
-  if (value.apart().empty()) return apart;
-  auto next = value.apart().begin();
-  for (const detail::ContainedRef& each : value.contained()) {
-    apart.emplace_back();
-    if (each.kind != detail::RefKind::tensor) continue;
-    const auto& parts = *static_cast<const detail::TensorParts*>((next++)->get());
-    apart.back() = {parts.storage, parts.byte_offset};
-  }
-  return apart;
-}
-
-// A value that owns its bytes and counts its refs and handles. The bytes are aligned to 64 bytes
-// here, because aligned allocations fragment the heap. A reader gets the elements of tensors
-// without a copy, on any device, if the value omits them.
-detail::StoredValue stored(const detail::Outgoing& value, const NeutralParts& parts = {}) {
-  constexpr std::size_t alignment = 64;
-  std::size_t space = value.size_bytes() + alignment;
-  struct Memory {
-    std::array<std::byte, 64 + alignment> near;
-    std::unique_ptr<std::byte[]> far;
-    std::vector<AnyRef> refs;
-    std::vector<AnyActor> actors;
-  };
-  const auto memory = make_pooled<Memory>();
-  memory->refs = parts.refs;
-  memory->actors = parts.actors;
-  if (space > memory->near.size()) memory->far.reset(new std::byte[space]);
-  void* begin = memory->far ? memory->far.get() : memory->near.data();
-  const std::span<std::byte> bytes(
-      static_cast<std::byte*>(std::align(alignment, value.size_bytes(), begin, space)),
-      value.size_bytes());
-  detail::StoredValue copy;
-  if (!value.write(bytes)) return copy;
-  copy.bytes = bytes;
-  copy.owner = memory;
-  copy.contained = value.contained();
-  copy.apart = apart_of(value);
-  return copy;
-}
-
-// Least size of an omitted tensor: every tensor with elements is omitted.
-constexpr std::size_t all_tensors = 1;
 
 // A result, an item, or an argument: JSON with its parts. A `typed` argument is the value of a
 // ref, in bytes of C++.
@@ -121,8 +76,8 @@ struct ResultForm {
   const TypeDescription& type() const { return converted_type(entry); }
   detail::Done convert(const detail::Outgoing& value, Converted& converted) const {
     const bool neutral = form == JsonForm::neutral;
-    if (neutral) value.set_apart(all_tensors);
-    auto json = runtime::console::json_of(stored(value), type(), form,
+    if (neutral) value.set_apart(runtime::console::all_tensors);
+    auto json = runtime::console::json_of(runtime::console::stored_copy(value), type(), form,
                                           neutral ? &converted.parts : nullptr);
     if (!json) return error(json.error().text);
     converted.json = std::move(*json);
@@ -285,8 +240,8 @@ Result<detail::StoredValue> argument_of(const Converted& argument, const TypeDes
   const auto value = runtime::console::value_of(argument.json, parameter, form,
                                                 neutral ? &argument.parts : nullptr);
   if (!value) return value.error();
-  if (!argument.parts.tensors.empty()) (*value)->set_apart(all_tensors);
-  return stored(**value, argument.parts);
+  if (!argument.parts.tensors.empty()) (*value)->set_apart(runtime::console::all_tensors);
+  return runtime::console::stored_copy(**value, argument.parts);
 }
 
 using ConvertedValues = PooledVector<Converted>;

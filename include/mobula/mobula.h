@@ -1,6 +1,6 @@
 // The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h), `co_await`
-// (coroutine.h), services (service.h), untyped calls (dynamic.h), actor_pool.h, queue.h,
-// map_batches.h, Tune (tune.h), and transport plugins.
+// (coroutine.h), services (service.h), functions of other programs (function.h), untyped calls
+// (dynamic.h), actor_pool.h, queue.h, map_batches.h, Tune (tune.h), and transport plugins.
 // Thread: see each header.
 #pragma once
 

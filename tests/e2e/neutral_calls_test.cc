@@ -276,6 +276,27 @@ TEST_F(NeutralCalls, ProgramKilled_WaitingCallFails) {
     EXPECT_NE(ended.out.find(text), std::string::npos) << text << "\n" << ended.out;
 }
 
+// mobula::function: values, refs, streams, and errors of calls with the caller's types.
+TEST_F(NeutralCalls, CallersTypes) {
+  const Ended ended = run_program("typed_client", {"neutral_service"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out.find("DIFFERENT"), std::string::npos) << ended.out;
+  int equal = 0;
+  for (auto at = ended.out.find(": equal\n"); at != std::string::npos;
+       at = ended.out.find(": equal\n", at + 1))
+    ++equal;
+  EXPECT_EQ(equal, 26) << ended.out;
+  for (const std::string text :
+       {"stream: 0 1 2 3 end\n",
+        "same_int: reading a neutral value as int8: 300 is not a whole number from -128 to 127",
+        "argument 1 of same_struct(struct Outer) -> struct Outer from program typed_client to "
+        "program",
+        "did you mean same_int?", "no luck",
+        "nothing: reading a neutral value as int32: null is not",
+        "no program: submit function 'pid' of program '': one of them has no name"})
+    EXPECT_NE(ended.out.find(text), std::string::npos) << text << "\n---\n" << ended.out;
+}
+
 // Jobs of one name with different programs.
 TEST_F(NeutralCalls, SeveralPrograms_NameIsRejected) {
   Process other = start("neutral_client", {"serve", "neutral_service"});

@@ -1,6 +1,7 @@
 // A driver in C++ that serves functions and an actor to programs in Python, and calls theirs:
 //   cpp_peer JOB_NAME
 // Each line of its input is a command with the name of the other job; "done" ends its output.
+#include <mobula/function.h>
 #include <mobula/mobula.h>
 #include <mobula/neutral.h>
 #include <mobula/service.h>
@@ -20,6 +21,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -204,6 +206,31 @@ void show_values(const std::string& program) {
        value_of(submit_to(program, "call_cpp", {"cpp_peer", 20})) == NeutralValue(20));
 }
 
+// Functions of Python with types of this program.
+void show_typed(const std::string& program) {
+  const auto add_one =
+      mobula::function<std::int64_t(std::int64_t)>("peer_functions.add_one", program);
+  const IntRef two = add_one.remote(1);
+  show("integer", mobula::get(two) == 2 && mobula::get(add_one.remote(two)) == 3);
+  const Outer outer{{3, "a"}, {{4, "b"}}, {{"x", 0.5}, {"y", std::nullopt}}};
+  const auto same = mobula::get(mobula::function<Outer(Outer)>("same", program).remote(outer));
+  show("struct", same.inner.name == "a" && same.more.at(0).count == 4 &&
+                     same.weights.at("x") == 0.5 && !same.weights.at("y"));
+  using Pair = std::tuple<std::string, int>;
+  show("tuple",
+       mobula::get(mobula::function<Pair(int, std::string)>("pair", program).remote(1, "b")) ==
+           Pair("b", 1));
+  std::vector<int> items;
+  const auto count = mobula::function<mobula::generator<int>(int)>("count_up", program);
+  for (const auto& each : count.remote(3)) items.push_back(mobula::get(each));
+  show("items", items == std::vector{0, 1, 2});
+  show_error("text for a number",
+             [&] { return mobula::get(mobula::function<int()>("origin", program).remote()); });
+  show_error("fail", [&] {
+    return mobula::get(mobula::function<int(std::string)>("fail", program).remote("no luck"));
+  });
+}
+
 void show_stream(const std::string& program) {
   const auto payload = neutral_payload(4);
   const Argument argument{.value = &payload};
@@ -290,6 +317,7 @@ int main(int argc, char** argv) try {
     words >> command >> other >> path;
     if (command == "values") show_values(other);
     if (command == "stream") show_stream(other);
+    if (command == "typed") show_typed(other);
     if (command == "errors") show_errors(other);
     if (command == "actor") show_actor(other);
     if (command == "waits") show_waits(other, path);

@@ -181,6 +181,13 @@ def check_calls_of_cpp():
     assert "no error" not in text and "DIFFERENT" not in text, text
 
 
+def check_typed_calls_of_cpp():
+    text = "\n".join(peer.run("typed py_peer"))
+    for part in ["integer: equal", "struct: equal", "tuple: equal", "items: equal", "text for a number: reading a neutral "
+                 'value as int32: "python" is not a whole number', "fail: ", "ValueError: no luck"]:
+        assert part in text, f"{part}\n---\n{text}"
+
+
 class PyCounter:
     def __init__(self):
         self.count = 0
