@@ -32,6 +32,7 @@ def is_scope(head):
     """True if the text before a brace opens a namespace, a class, or an enumeration, and not a function."""
     head = re.sub(r"^\s*#[^\n]*$|//[^\n]*|/\*.*?\*/", "", head, flags=re.S | re.M)
     head = re.sub(r"template\s*<[^{}]*?>\s*(?=class|struct|union|requires)", "", head)
+    head = re.sub(r"(\b(?:class|struct)\s+\w+)<[^{}]*?>(?=\s*$)", r"\1", head)  # a specialization
     found = SCOPE.search(head)
     return bool(found) and "(" not in re.sub(r"__attribute__\(\(.*?\)\)|requires.*?(?=struct|class|$)", "",
                                              head[found.start():], flags=re.S)

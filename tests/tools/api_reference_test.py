@@ -23,6 +23,10 @@ class Comments(unittest.TestCase):
         self.assertIn("    // reason\n", form)
         self.assertIn("int n;  ///< unit\n", form)
 
+    def test_documents_members_of_specialization(self):
+        source = "template <class R, class... P>\nclass F<R(P...)> {\n  // Effect.\n  void f();\n};\n"
+        self.assertIn("/// Effect.\n", api_reference.doxygen_form("#pragma once\n" + source))
+
     def test_turns_indented_lines_into_code(self):
         form = api_reference.doxygen_form("// Example:\n//\n//   f();\n")
         self.assertIn("/// @code\n///   f();\n/// @endcode", form)

@@ -79,11 +79,14 @@ void show_values(const std::string& program) {
   show_same(program, "same_variant", std::variant<std::int64_t, std::string>("text"));
   const Whole whole{{3, "a"}, {{4, "b"}}, 0.5, {{"x", Bytes(3)}}};
   show_same(program, "same_struct", whole);
-  show("text", mobula::get(mobula::function<std::string(std::string)>("same_text", program)
-                               .remote("literal")) == "literal");
+  show("text",
+       mobula::get(
+           mobula::function<std::string(std::string)>("same_text", program).remote("literal")) ==
+           "literal");
   mobula::get(mobula::function<void()>("nothing", program).remote());
-  show("tuple", mobula::get(mobula::function<std::tuple<int, int>(int)>("both", program)
-                                .remote(4)) == std::tuple(4, -4));
+  show("tuple",
+       mobula::get(mobula::function<std::tuple<int, int>(int)>("both", program).remote(4)) ==
+           std::tuple(4, -4));
   const auto twice = mobula::function<mobula::Tensor(mobula::Tensor)>("twice", program);
   const auto doubled = mobula::get(twice.remote(mobula::Tensor::from({1.5F, 2.0F})));
   show("tensor", doubled.view<float>()[0] == 3.0F && doubled.view<float>()[1] == 4.0F);
@@ -126,8 +129,8 @@ void show_streams(const std::string& program) {
 }
 
 void show_errors(const std::string& program) {
-  const auto call = [&]<class Result, class... P>(const std::string& name,
-                                                  Result (*)(P...), auto&&... given) {
+  const auto call = [&]<class Result, class... P>(const std::string& name, Result (*)(P...),
+                                                  auto&&... given) {
     show_error(name, [&] {
       (void)mobula::get(mobula::function<Result(P...)>(name, program).remote(given...));
     });
