@@ -199,10 +199,9 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
                                               const detail::GetRequest& request,
                                               std::span<detail::StoredValue> values, bool whole) {
   if (auto refused = check_device(request)) return *std::move(refused);
-  const auto ids = ids_of(objects);
   Pulls pulls;  // destroyed after the lock is released
   auto lock = engine_->lock();
-  GetBatch batch(*engine_, ids, whole);
+  GetBatch batch(*engine_, objects, whole);
   std::string from_head;
   WaitFor what{"get",     [&] { return why_pending(*engine_, objects); }, {}, objects, objects,
                &from_head};
@@ -228,7 +227,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
     if (auto why = pull_tensors(lock, ready, request, pulls, values_settled)) return *why;
   }
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    values[i] = values_.stored_object(lock, ids[i]);
+    values[i] = values_.stored_object(lock, ObjectId(bits(ready[i])));
     values[i].device = request.device;
   }
   for (const auto& pull : pulls) tensors_.drop(pull);

@@ -8,13 +8,20 @@ namespace {
 // Every n-th check also inspects objects after the first unfinished one.
 constexpr std::uint32_t checks_per_fetch_ahead = 16;
 
-bool is_inline(const ObjectRow& row) {
-  return row.ready && !(row.value->in_store && row.value->bytes.empty());
+bool is_inline(const ObjectRow& row) { return row.ready && row.is_inline(); }
+
+// Only a hold keeps stored bytes readable. An unknown object is settled: it has no value.
+bool is_settled(const ObjectRow* row, bool held) {
+  return row == nullptr || is_inline(*row) || (held && ObjectRefs::is_settled(*row));
+}
+
+std::int64_t stored_bytes(const ObjectRow* row) {
+  return row == nullptr || !row->ready || row->is_inline() ? 0 : row->value->size_bytes;
 }
 
 }  // namespace
 
-GetBatch::GetBatch(ProcessEngine& engine, std::span<const ObjectId> objects, bool whole)
+GetBatch::GetBatch(ProcessEngine& engine, std::span<const detail::RawId> objects, bool whole)
     : engine_(engine),
       objects_(objects),
       whole_(whole || objects.size() == 1),
@@ -23,43 +30,32 @@ GetBatch::GetBatch(ProcessEngine& engine, std::span<const ObjectId> objects, boo
   for (std::size_t i = 0; i < objects_.size(); ++i) hold(i);
 }
 
-bool GetBatch::settled(std::size_t index) const {
-  if (!engine_.core().settled(objects_[index])) return false;
-  if (held_[index] != 0) return true;
-  // Only a hold keeps stored bytes readable.
-  const ObjectRow* row = engine_.core().object(objects_[index]);
-  return row == nullptr || is_inline(*row);
-}
-
-std::int64_t GetBatch::stored_bytes(std::size_t index) const {
-  const ObjectRow* row = engine_.core().object(objects_[index]);
-  return row == nullptr || !row->ready || is_inline(*row) ? 0 : row->value->size_bytes;
-}
-
 void GetBatch::hold(std::size_t index) {
   if (held_[index] != 0) return;
   held_[index] = 1;
   ahead_ = std::max(ahead_, index + 1);
-  engine_.want(objects_[index]);
+  engine_.want(object(index));
 }
 
 void GetBatch::drop(std::size_t index) {
   if (held_[index] == 0) return;
   held_[index] = 0;
-  engine_.unwant(objects_[index]);
+  engine_.unwant(object(index));
 }
 
 bool GetBatch::complete() {
   const std::size_t before = size_;
-  while (!closed_ && size_ < objects_.size() && settled(size_)) {
-    bytes_ += whole_ ? 0 : stored_bytes(size_);
+  while (!closed_ && size_ < objects_.size()) {
+    const ObjectRow* next = row(size_);
+    if (!is_settled(next, held_[size_] != 0)) break;
+    bytes_ += whole_ ? 0 : stored_bytes(next);
     ++size_;
     closed_ = bytes_ >= max_held_bytes;
   }
   if (closed_ || size_ == objects_.size()) return true;
   if (whole_) return false;
   const bool fetches_ahead = size_ != before || checks_++ % checks_per_fetch_ahead == 0;
-  const ObjectRow* next = engine_.core().object(objects_[size_]);
+  const ObjectRow* next = row(size_);
   const bool fetchable = next != nullptr && (next->ready || !next->owned);
   if (fetches_ahead || (fetchable && held_[size_] == 0)) fetch_ahead();
   return false;
@@ -71,9 +67,9 @@ void GetBatch::fetch_ahead() {
   std::int64_t bytes = bytes_;
   const std::size_t end = std::min(objects_.size(), size_ + max_ahead);
   for (std::size_t i = size_; i < end; ++i) {
-    const ObjectRow* row = engine_.core().object(objects_[i]);
-    if (row == nullptr || is_inline(*row) || (row->owned && !row->ready)) continue;
-    const std::int64_t size = stored_bytes(i);
+    const ObjectRow* next = row(i);
+    if (next == nullptr || is_inline(*next) || (next->owned && !next->ready)) continue;
+    const std::int64_t size = stored_bytes(next);
     if (bytes > 0 && bytes + size > max_held_bytes && i != size_) return drop_ahead(i);
     bytes += size;
     hold(i);
@@ -87,7 +83,7 @@ void GetBatch::drop_ahead(std::size_t from) {
 
 bool GetBatch::cut_short() {
   if (whole_ || closed_) return closed_;
-  const ObjectRow* next = engine_.core().object(objects_[size_]);
+  const ObjectRow* next = row(size_);
   const bool waits_for_memory = next != nullptr && next->ready && next->fetching;
   if (!waits_for_memory) return false;
   drop_ahead(size_ + 1);
@@ -97,7 +93,7 @@ bool GetBatch::cut_short() {
 
 bool GetBatch::all_settled() const {
   for (std::size_t i = 0; i < size_; ++i) {
-    if (!engine_.core().settled(objects_[i])) return false;
+    if (!engine_.core().settled(object(i))) return false;
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/containers/block_pool.h"
+#include "client/engine/conversion.h"
 #include "client/engine/process_engine.h"
 
 namespace mobula::internal::client {
@@ -21,7 +22,7 @@ class GetBatch {
   static constexpr std::size_t max_ahead = 64;
 
   // With `whole`, all objects are one batch.
-  GetBatch(ProcessEngine& engine, std::span<const ObjectId> objects, bool whole);
+  GetBatch(ProcessEngine& engine, std::span<const detail::RawId> objects, bool whole);
   ~GetBatch() { release(); }
   GetBatch(const GetBatch&) = delete;
   GetBatch& operator=(const GetBatch&) = delete;
@@ -38,15 +39,15 @@ class GetBatch {
   void release();
 
  private:
-  bool settled(std::size_t index) const;
-  std::int64_t stored_bytes(std::size_t index) const;
+  ObjectId object(std::size_t index) const { return ObjectId(bits(objects_[index])); }
+  const ObjectRow* row(std::size_t index) const { return engine_.core().object(object(index)); }
   void hold(std::size_t index);
   void drop(std::size_t index);
   void drop_ahead(std::size_t from);
   void fetch_ahead();
 
   ProcessEngine& engine_;
-  const std::span<const ObjectId> objects_;
+  const std::span<const detail::RawId> objects_;
   const bool whole_;
   PooledVector<std::uint8_t> held_;  // by index
   std::size_t size_ = 0;             // count of settled leading objects
