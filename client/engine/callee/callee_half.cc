@@ -67,10 +67,11 @@ Result<bool> CalleeHalf::read(ProcessId caller, RingReader& ring) {
     detail::stages().pass(detail::Stage::arrived);
     auto frame = decode<CallerFrame>(record_);
     if (!frame) continue;
-    frame_.caller = caller;
-    frame_.frame = std::move(*frame);
+    auto& received = received_.emplace<executor::ReceivedFromCaller>();
+    received.caller = caller;
+    received.frame = std::move(*frame);
     if (open_) return true;
-    early_calls_.push_back(std::move(frame_));
+    early_calls_.push_back(std::move(received));
   }
 }
 
@@ -132,13 +133,12 @@ std::shared_ptr<detail::Job> CalleeHalf::take_cancel_job(std::uint64_t token) {
 // ---- steps -------------------------------------------------------------------------------------
 
 void CalleeHalf::step(Time now, executor::Event&& event, std::vector<executor::Command>& out) {
-  step_recorded(core_, recorder_.get(), now, std::move(event), out);
+  const StepRecording<executor::ExecutorCore> recording(recorder_.get(), now, event, out);
+  core_.consume(now, event, out);
 }
 
 void CalleeHalf::step_with_frame(Time now, std::vector<executor::Command>& out) {
-  executor::Event event(std::move(frame_));
-  const StepRecording<executor::ExecutorCore> recording(recorder_.get(), now, event, out);
-  core_.step(now, std::move(event), out);
+  step(now, std::move(received_), out);
 }
 
 std::optional<Time> CalleeHalf::next_deadline() const {

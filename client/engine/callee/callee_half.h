@@ -146,9 +146,9 @@ class CalleeHalf {
   bool open_ = false;
   std::vector<AgentToProcess> early_messages_;
   std::vector<executor::ReceivedFromCaller> early_calls_;
-  executor::ReceivedFromCaller frame_;  // input of the next step_with_frame()
-  std::vector<std::byte> record_;       // member only to reuse its memory
-  std::vector<RunnerJobs> jobs_;        // by group, and those of calls outside the order last
+  executor::Event received_;       // input of the next step_with_frame(): a frame
+  std::vector<std::byte> record_;  // member only to reuse its memory
+  std::vector<RunnerJobs> jobs_;   // by group, and those of calls outside the order last
   Table<std::uint64_t, std::shared_ptr<TaskContext>> contexts_;
   std::vector<UnsettledCall> unsettled_;
   Table<std::uint64_t, std::weak_ptr<detail::Job>> cancel_jobs_;  // of deferred calls

@@ -54,7 +54,7 @@ FetchArguments what_to_fetch(const CallRecord& call) {
 
 }  // namespace
 
-void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
+void ExecutorCore::consume(Time now, Event& event, std::vector<Command>& out) {
   now_ = now;
   out_ = &out;
   std::visit([&](auto& each) { on(each); }, event);
@@ -259,12 +259,10 @@ void ExecutorCore::start(CallRow row) {
 
 // Many calls can run at one time, so counts and a queue replace scans of all running calls.
 ExecutorCore::CallRow ExecutorCore::take_running(std::uint64_t token) {
-  CallRow& running = running_.at(token);
-  set_blocked(running, false);
-  if (running.call.form->beside) --beside_;
-  groups_.ended(running.group);
-  CallRow row = std::move(running);
-  running_.erase(token);
+  CallRow row = running_.take(token);
+  set_blocked(row, false);
+  if (row.call.form->beside) --beside_;
+  groups_.ended(row.group);
   while (!unreported_.empty() && !running_.contains(unreported_.front().first))
     unreported_.pop_front();
   return row;

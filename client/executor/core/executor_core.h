@@ -47,7 +47,9 @@ class ExecutorCore {
 
   explicit ExecutorCore(ExecutorOptions options = {}) : options_(options) {}
 
-  void step(Time now, Event event, std::vector<Command>& out);
+  void step(Time now, Event event, std::vector<Command>& out) { consume(now, event, out); }
+  // The same without a copy of the event, whose parts are moved from afterwards.
+  void consume(Time now, Event& event, std::vector<Command>& out);
   std::optional<Time> next_deadline() const;
 
   std::size_t queued() const { return queue_.size(); }
@@ -147,7 +149,10 @@ class ExecutorCore {
   void update_residence();
   void leave_if_spent();
   bool is_actor() const { return !assignment_.actor.actor.empty(); }
-  void emit(Command command) { out_->push_back(std::move(command)); }
+  template <class Each>
+  void emit(Each&& command) {
+    out_->emplace_back(std::forward<Each>(command));
+  }
 
   ExecutorOptions options_;
   AssignExecutor assignment_;
