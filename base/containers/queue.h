@@ -65,18 +65,17 @@ class Queue {
   const_iterator begin() const { return {*this, 0}; }
   const_iterator end() const { return {*this, size_}; }
 
-  void push_back(T row) {
-    if (size_ == rows_.size()) grow();
-    rows_[index_of(size_)] = std::move(row);
-    ++size_;
-  }
+  // `row` is no row of this queue.
+  void push_back(T&& row) { next_row() = std::move(row); }
+  void push_back(const T& row) { next_row() = row; }
   // Destroys the contents of the row immediately.
-  void pop_front() { (void)take_front(); }
+  void pop_front() {
+    front() = T();
+    leave_front();
+  }
   T take_front() {
-    T row = std::exchange(front(), T());
-    first_ = index_of(1);
-    if (--size_ == 0 && rows_.size() > max_idle_rows) rows_ = std::vector<T>();
-    if (size_ == 0) first_ = 0;
+    T row = std::move(front());
+    leave_front();
     return row;
   }
 
@@ -84,6 +83,15 @@ class Queue {
   static constexpr std::size_t fewest = 8;
   static constexpr std::size_t max_idle_rows = 1024;
 
+  T& next_row() {
+    if (size_ == rows_.size()) grow();
+    return rows_[index_of(size_++)];
+  }
+  void leave_front() {
+    first_ = index_of(1);
+    if (--size_ == 0 && rows_.size() > max_idle_rows) rows_ = std::vector<T>();
+    if (size_ == 0) first_ = 0;
+  }
   std::size_t index_of(std::size_t at) const { return (first_ + at) & (rows_.size() - 1); }
   void grow() {
     std::vector<T> larger(rows_.empty() ? fewest : 2 * rows_.size());  // a power of two

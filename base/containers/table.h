@@ -131,10 +131,11 @@ class Table {
   }
 
   // Adds a row unless one exists. Returns the row and true if it is new.
-  std::pair<Row*, bool> insert(const Key& key, Row row) {
+  std::pair<Row*, bool> insert(const Key& key, Row&& row) {
     if (Row* there = find(key)) return {there, false};
     return {&append(key, std::move(row)), true};
   }
+  std::pair<Row*, bool> insert(const Key& key, const Row& row) { return insert(key, Row(row)); }
   // The row of `key`; adds an empty one if none exists. Returns true if it is new.
   std::pair<Row*, bool> ensure(const Key& key) {
     if (Row* there = find(key)) return {there, false};

@@ -72,7 +72,7 @@ class Session {
     resend_wait_ = options_.resend_backoff_initial;
     resend_due_.reset();
     fill(now, frames);
-    if (frames.empty()) frames.push_back(make(0));
+    if (frames.empty()) frames.push_back(empty_frame(0));
   }
 
   // Sends due resends and acknowledgements.
@@ -85,7 +85,7 @@ class Session {
     }
     if (acknowledge_due_ && *acknowledge_due_ <= now) {
       acknowledge_due_.reset();
-      frames.push_back(make(0));
+      frames.push_back(empty_frame(0));
     }
   }
 
@@ -98,7 +98,7 @@ class Session {
   // A frame that only acknowledges, for heartbeats.
   Frame<Out> acknowledgement() {
     acknowledge_due_.reset();
-    return make(0);
+    return empty_frame(0);
   }
 
   std::uint64_t received() const { return received_; }  // number of the last accepted message
@@ -111,18 +111,16 @@ class Session {
   const Queue<QueuedMessage<Out>>& unacknowledged() const { return unacknowledged_; }
 
  private:
-  Frame<Out> make(std::uint64_t sequence) {
-    Frame<Out> frame{sequence, received_, std::nullopt};
-    if (sequence != 0) {
-      frame.message = unacknowledged_[static_cast<std::size_t>(sequence - acknowledged_ - 1)];
-    }
-    return frame;
+  Frame<Out> empty_frame(std::uint64_t sequence) const {
+    return {sequence, received_, std::nullopt};
   }
 
   void fill(Time now, std::vector<Frame<Out>>& frames) {
     const std::uint64_t last = acknowledged_ + std::min(unacknowledged_.size(), options_.window);
     while (sent_ < last) {
-      frames.push_back(make(++sent_));
+      const auto& next = unacknowledged_[static_cast<std::size_t>(sent_ - acknowledged_)];
+      frames.push_back(empty_frame(++sent_));
+      frames.back().message = next;
       acknowledge_due_.reset();
     }
     if (unacknowledged_.empty()) {
