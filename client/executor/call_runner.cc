@@ -32,7 +32,7 @@ constexpr Duration answers_gather_below = 50us;
 // Receives the results of one call and stores them for their owner, or defers the call.
 class CallResults final : public detail::ResultSink {
  public:
-  using MakeDeferred = std::function<std::shared_ptr<DeferredCall>()>;
+  using MakeDeferred = std::function<std::shared_ptr<DeferredCall>(RanResults&&)>;
 
   // The function that `make_deferred` refers to must outlive this object.
   CallResults(client::ProcessValues& values, const RunCall& run, const MakeDeferred& make_deferred)
@@ -54,8 +54,7 @@ class CallResults final : public detail::ResultSink {
   }
 
   std::shared_ptr<detail::DeferredResults> defer() override {
-    deferred_ = make_deferred_();
-    deferred_->adopt(std::move(results_));
+    deferred_ = make_deferred_(std::move(results_));
     return deferred_;
   }
 
@@ -266,8 +265,9 @@ void CallRunner::run_call(const Started& started, Time began, RanCall& ran) {
   const auto& runtime = host_->runtime;
   auto& engine = runtime->engine();
   detail::Outcome outcome;
-  const auto defer = [&] {
-    return make_pooled<DeferredCall>(*host_, run, started.context, ran.reachable, began);
+  const auto defer = [&](RanResults&& accepted) {
+    return make_pooled<DeferredCall>(*host_, run, started.context, ran.reachable, began,
+                                     std::move(accepted));
   };
   const CallResults::MakeDeferred make_deferred = std::ref(defer);
   CallResults results(runtime->values(), run, make_deferred);

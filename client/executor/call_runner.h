@@ -91,12 +91,6 @@ class CallRunner final : public client::StartedCalls {
 std::shared_ptr<client::TaskContext> make_context(
     const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process);
 
-// The stored results of a call, the unfinished tasks behind refs in them, and its duration.
-struct RanResults {
-  Results records;
-  client::HandedOver given;
-  Duration run_time{};
-};
 // Makes the reply of a call from its outcome and results. Takes the engine's lock.
 CallFinished finished_call(const RunCall& run, const std::string& node,
                            client::ProcessEngine& engine, const client::TaskContext& context,

@@ -15,34 +15,24 @@ namespace mobula::internal::executor {
 
 DeferredCall::DeferredCall(const Host& host, const RunCall& run,
                            std::shared_ptr<client::TaskContext> context, RefRecords reachable,
-                           Time began)
+                           Time began, RanResults results)
     : host_(host),
       run_(run),
       context_(std::move(context)),
       reachable_(std::move(reachable)),
       began_(began),
-      records_(run.call.form->num_returns) {}
+      results_(std::move(results)) {
+  results_.records.resize(run.call.form->num_returns);
+}
 
 // The runner owns the call until user_code_returned().
 DeferredCall::~DeferredCall() {
-  Results records;
-  client::HandedOver given;
   {
     const MutexLock lock(mutex_);
     if (completed_ || !detail::counts_refs()) return;
     completed_ = true;
-    records = std::move(records_);
-    given = std::move(given_);
   }
-  finish(std::move(records), std::move(given),
-         {.error = client::make_error(detail::ErrorKind::task, detail::broken_promise_text)});
-}
-
-void DeferredCall::adopt(RanResults results) {
-  const MutexLock lock(mutex_);
-  records_ = std::move(results.records);
-  records_.resize(run_.call.form->num_returns);
-  given_ = std::move(results.given);
+  finish({.error = client::make_error(detail::ErrorKind::task, detail::broken_promise_text)});
 }
 
 // ---- results -----------------------------------------------------------------------------------
@@ -69,19 +59,18 @@ detail::Done DeferredCall::accept(std::size_t index, const detail::Outgoing& val
   auto stored = host_.runtime->values().store_result(value, run_.call.form->tensors, object,
                                                      run_.caller, run_.call.caller_node, given);
   if (!stored.ok()) return stored.error();
-  ValueRecord late;
   {
     const MutexLock lock(mutex_);
-    std::ranges::move(given.tasks, std::back_inserter(given_.tasks));
-    std::ranges::move(given.objects, std::back_inserter(given_.objects));
-    std::ranges::move(given.pinned, std::back_inserter(given_.pinned));
+    auto& all = results_.given;
+    std::ranges::move(given.tasks, std::back_inserter(all.tasks));
+    std::ranges::move(given.objects, std::back_inserter(all.objects));
+    std::ranges::move(given.pinned, std::back_inserter(all.pinned));
     if (!completed_) {
-      records_[index] = std::move(stored).take();
+      results_.records[index] = std::move(stored).take();
       return std::nullopt;
     }
-    late = std::move(stored).take();
   }
-  discard(late);
+  discard(stored.value());
   return std::nullopt;
 }
 
@@ -93,48 +82,40 @@ void DeferredCall::discard(const ValueRecord& record) {
 }
 
 bool DeferredCall::complete(detail::Outcome outcome) {
-  Results records;
-  client::HandedOver given;
   {
     const MutexLock lock(mutex_);
-    if (!completed_) {
-      completed_ = true;
-      if (!returned_) {
-        if (outcome.error || outcome.exit_actor || outcome.no_retry)
-          outcome_ = std::make_unique<detail::Outcome>(std::move(outcome));
-        return true;
-      }
-      records = std::move(records_);
-      given = std::move(given_);
-    } else {
+    if (std::exchange(completed_, true)) {
       print_stderr("mobula: {}: the call is complete, and another completion is ignored",
                    run_.call.form->name);
       return false;
     }
+    if (!returned_) {
+      if (outcome.error || outcome.exit_actor || outcome.no_retry)
+        outcome_ = std::make_unique<detail::Outcome>(std::move(outcome));
+      return true;
+    }
   }
-  finish(std::move(records), std::move(given), std::move(outcome));
+  finish(std::move(outcome));
   return true;
 }
 
 void DeferredCall::user_code_returned() {
-  Results records;
-  client::HandedOver given;
   std::unique_ptr<detail::Outcome> outcome;
   {
     const MutexLock lock(mutex_);
     returned_ = true;
     if (!completed_) return;
-    records = std::move(records_);
-    given = std::move(given_);
     outcome = std::move(outcome_);
   }
-  finish(std::move(records), std::move(given), outcome ? std::move(*outcome) : detail::Outcome{});
+  finish(outcome ? std::move(*outcome) : detail::Outcome{});
 }
 
-void DeferredCall::finish(Results records, client::HandedOver given, detail::Outcome outcome) {
+void DeferredCall::finish(detail::Outcome outcome) {
   RanResults results;
-  results.records = std::move(records);
-  results.given = std::move(given);
+  {
+    const MutexLock lock(mutex_);
+    results = std::move(results_);
+  }
   auto& engine = host_.runtime->engine();
   results.run_time = monotonic_now() - began_;
   CallFinished finished =

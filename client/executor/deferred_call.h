@@ -16,12 +16,17 @@
 
 namespace mobula::internal::executor {
 
+// The stored results of a call, the unfinished tasks behind refs in them, and its duration.
+struct RanResults {
+  Results records;
+  client::HandedOver given;
+  Duration run_time{};
+};
+
 // The executor core counts the call as running until CallFinished, so max_concurrency, planned
 // exits, grace, and cancellation treat it as a running call. No thread belongs to it. It ends when
 // `user_code_returned` and `complete` were both called, in any order, on the thread of the later
 // one. If the last owner drops it before `complete`, it fails with a TaskError.
-struct RanResults;
-
 class DeferredCall final : public detail::DeferredResults {
  public:
   // Facts of the executor that all of its calls share.
@@ -32,9 +37,10 @@ class DeferredCall final : public detail::DeferredResults {
     std::function<void()> call_ended = {};            // with the engine's lock held
   };
 
-  // `reachable` are the refs that user code can reach through the arguments.
+  // `reachable` are the refs that user code can reach through the arguments. `results` were
+  // accepted before the call was deferred.
   DeferredCall(const Host& host, const RunCall& run, std::shared_ptr<client::TaskContext> context,
-               RefRecords reachable, Time began);
+               RefRecords reachable, Time began, RanResults results);
   ~DeferredCall() override;
   DeferredCall(const DeferredCall&) = delete;
   DeferredCall& operator=(const DeferredCall&) = delete;
@@ -51,15 +57,12 @@ class DeferredCall final : public detail::DeferredResults {
     return context_->record();
   }
 
-  // Results that were accepted before the call was deferred.
-  void adopt(RanResults results);
-
   // The user code returned, and nothing of its frame refers to the arguments.
   void user_code_returned();
 
  private:
   void discard(const ValueRecord& record);
-  void finish(Results records, client::HandedOver given, detail::Outcome outcome);
+  void finish(detail::Outcome outcome);
 
   const Host& host_;  // lives as long as the process
   const RunCall run_;
@@ -68,8 +71,7 @@ class DeferredCall final : public detail::DeferredResults {
   const Time began_;
 
   Mutex mutex_;
-  Results records_ MOBULA_GUARDED_BY(mutex_);
-  client::HandedOver given_ MOBULA_GUARDED_BY(mutex_);
+  RanResults results_ MOBULA_GUARDED_BY(mutex_);
   // Set if it is not the plain end of a call and precedes the end of its user code.
   std::unique_ptr<detail::Outcome> outcome_ MOBULA_GUARDED_BY(mutex_);
   bool completed_ MOBULA_GUARDED_BY(mutex_) = false;

@@ -87,7 +87,6 @@ Result<ProcessId> CalleeHalf::greet(PeerHandle peer, const PeerOrigin& origin,
 
 void CalleeHalf::call_returned(std::uint64_t token) {
   contexts_.erase(token);
-  if (!cancel_jobs_.empty()) cancel_jobs_.erase(token);
   add_results_held();
 }
 
@@ -117,17 +116,8 @@ bool CalleeHalf::on_cancel(std::uint64_t token, std::weak_ptr<detail::Job> job) 
   const auto* context = contexts_.find(token);
   if (context == nullptr) return true;  // complete
   if ((*context)->cancelled.load()) return false;
-  cancel_jobs_.erase(token);
-  cancel_jobs_.insert(token, std::move(job));
+  (*context)->cancel_job = std::move(job);
   return true;
-}
-
-std::shared_ptr<detail::Job> CalleeHalf::take_cancel_job(std::uint64_t token) {
-  const auto* known = cancel_jobs_.find(token);
-  if (known == nullptr) return nullptr;
-  auto job = known->lock();
-  cancel_jobs_.erase(token);
-  return job;
 }
 
 // ---- steps -------------------------------------------------------------------------------------

@@ -77,7 +77,6 @@ class CalleeHalf {
   bool check_unsettled();
   // The job that runs when the call is cancelled, once. False: it is cancelled already.
   bool on_cancel(std::uint64_t token, std::weak_ptr<detail::Job> job);
-  std::shared_ptr<detail::Job> take_cancel_job(std::uint64_t token);
 
   // ---- steps
   void step(Time now, executor::Event&& event, std::vector<executor::Command>& out);
@@ -151,7 +150,6 @@ class CalleeHalf {
   std::vector<RunnerJobs> jobs_;   // by group, and those of calls outside the order last
   Table<std::uint64_t, std::shared_ptr<TaskContext>> contexts_;
   std::vector<UnsettledCall> unsettled_;
-  Table<std::uint64_t, std::weak_ptr<detail::Job>> cancel_jobs_;  // of deferred calls
   PooledMap<std::uint64_t, Fetch> fetches_;
   executor::PrefetchBudget ahead_{transfer::RegionOptions().max_receive_bytes};
   bool fetches_due_ = false;  // a fetch may have ended, or prefetch budget was freed

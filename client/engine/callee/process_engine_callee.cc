@@ -1,4 +1,6 @@
 // Calls that this process serves: the commands of the executor core, and messages of callers.
+#include <utility>
+
 #include "base/logging/stderr_queue.h"
 #include "client/engine/callee/callee_half.h"
 #include "client/engine/process_engine.h"
@@ -105,7 +107,7 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
       const auto call = callee_->carry_out(*cancel);
       if (!call) continue;
       notify();  // its thread may be blocked in a public call
-      if (auto job = callee_->take_cancel_job(cancel->token)) run_callback(std::move(job));
+      if (auto job = std::exchange(call->cancel_job, {}).lock()) run_callback(std::move(job));
       owner_.call_cancelled(call);
     } else if (std::holds_alternative<executor::WindowMoved>(command)) {
       notify();

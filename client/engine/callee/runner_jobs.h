@@ -3,12 +3,14 @@
 // Not: running jobs (ExecutorShell), which happens without the lock.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/containers/block_pool.h"
 #include "base/time.h"
 #include "client/engine/callee/task_context.h"
 #include "mobula/detail/deferred_results.h"
@@ -40,7 +42,7 @@ class RunnerJobs {
 
  private:
   std::vector<Row> ready_;
-  std::multimap<Time, Row> timed_;
+  std::multimap<Time, Row, std::less<>, Recycled<std::pair<const Time, Row>>> timed_;
 };
 
 }  // namespace mobula::internal::client

@@ -12,6 +12,10 @@
 #include "base/id.h"
 #include "mobula/detail/runtime.h"
 
+namespace mobula::detail {
+class Job;
+}  // namespace mobula::detail
+
 namespace mobula::internal::client {
 
 struct TaskContext {
@@ -31,6 +35,8 @@ struct TaskContext {
   // Untyped calls: `running` and then `cancelling` while the host runs the call.
   enum class HostCallState : std::uint8_t { none, running, cancelling, complete };
   std::atomic<HostCallState> host_call{HostCallState::none};
+  // Deferred calls: runs at cancellation; under the engine's lock.
+  std::weak_ptr<detail::Job> cancel_job;
 
  private:
   mutable std::once_flag queried_;
