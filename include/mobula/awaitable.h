@@ -155,7 +155,8 @@ struct AnswerLater<Awaitable<T>> {
   template <bool split, class... P, class Function>
   static void run(const Invocation& call, TypeList<P...>, Function& function) {
     using Root = RootCoroutine<T, split, P...>;
-    std::make_shared<Root>(defer_call(call), call.arguments)->begin(function);
+    std::allocate_shared<Root>(BlockAllocator<Root>(), defer_call(call), call.arguments)
+        ->begin(function);
   }
 };
 

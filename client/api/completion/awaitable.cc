@@ -28,6 +28,11 @@ class Wake final : public Job {
 
 }  // namespace
 
+void* take_block(std::size_t bytes) { return internal::RecycledBlocks::take(bytes); }
+void give_block(void* block, std::size_t bytes) noexcept {
+  internal::RecycledBlocks::give(block, bytes);
+}
+
 CoroutineCall::CoroutineCall(std::shared_ptr<DeferredResults> results)
     : results_(std::move(results)) {}
 CoroutineCall::~CoroutineCall() = default;

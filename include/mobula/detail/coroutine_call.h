@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <mobula/deferred.h>
+#include <mobula/detail/block_allocator.h>
 #include <mobula/on_ready.h>
 
 namespace mobula {
@@ -194,6 +195,9 @@ class TimedSuspension {
 
 class CoroutinePromise {
  public:
+  static void* operator new(std::size_t bytes) { return take_block(bytes); }
+  static void operator delete(void* block, std::size_t bytes) { give_block(block, bytes); }
+
   struct Final {
     bool await_ready() noexcept { return false; }
     template <class P>
