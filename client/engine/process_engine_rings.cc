@@ -161,6 +161,7 @@ void ProcessEngine::drain_rings() {
 // ---- leader -----------------------------------------------------------------------------------
 
 void ProcessEngine::notify() {
+  if (callee_) callee_->parked().notify();
   if (followers_ > 0 || rings_.doorbell() == nullptr) changed_.notify_all();
   // The thread that runs the loop checks again after the present iteration.
   const bool by_leader = leader_has_loop_ && turner_ == std::this_thread::get_id();

@@ -38,6 +38,7 @@ struct RuntimeOptions {
   std::string self_class;              // in actors: name of the class
   std::shared_ptr<TaskContext> root;   // shared; context of threads outside of tasks
   exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
+  std::function<bool(const std::function<bool()>&)> run_calls_until = {};  // in executors
 };
 
 class ProcessRuntime final : public detail::Runtime,
@@ -67,6 +68,9 @@ class ProcessRuntime final : public detail::Runtime,
   std::shared_ptr<const detail::ContextRecord> context() override;
   bool cancelled() override;
   void* stream() override;
+  bool run_calls_until(const std::function<bool()>& ready) override {
+    return options_.run_calls_until && options_.run_calls_until(ready);
+  }
   detail::Done exit_actor() override;
   detail::Answer<detail::NamedActor> current_actor() override;
   detail::Answer<std::vector<Node>> nodes() override;

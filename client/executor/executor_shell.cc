@@ -79,6 +79,7 @@ Result<void> ExecutorShell::start() {
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
   runtime_options.root = make_context(none, record_of_process_);
   runtime_options.exchange = exchange_options();
+  runtime_options.run_calls_until = [this](const auto& ready) { return serve_until(ready); };
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
   detail::install_runtime(runtime_);
   host_ = make_host();
@@ -264,37 +265,78 @@ void ExecutorShell::serve(std::uint32_t group) {
     auto& jobs = callee().jobs(group);
     const auto next_job = jobs.next_time();
     const auto destroys = [&] { return group == 0 && callee().to_destroy(); };
-    const auto has_work = [&] {
-      return runner_.has_calls(group) || jobs.any_ready() || jobs.next_time() != next_job ||
-             destroys() || (is_main && farewell_);
-    };
     // By reference, because a std::function with these captures would allocate for each call.
-    const bool found = engine_->wait(lock, next_job, std::ref(has_work),
-                                     client::SpinThenPark::Until::calls_have_gathered);
+    const auto has_work = [&] {
+      return has_calls(group) || jobs.any_ready() || jobs.next_time() != next_job || destroys() ||
+             (is_main && farewell_);
+    };
+    const bool found = wait_for_work(group, lock, next_job, std::ref(has_work));
     if (is_main && farewell_) say_farewell(lock);
-    if (!found || jobs.any_ready()) run_jobs(jobs, lock);
+    if (!found || jobs.any_ready()) run_jobs(group, lock);
     if (destroys() && !runner_.has_calls(group)) {
       destroy_actor(lock);
       continue;
     }
-    if (!runner_.has_calls(group)) {
-      if (engine_->stopping()) return;
-      continue;
+    if (has_calls(group)) {
+      run_call(group, lock);
+    } else if (engine_->stopping()) {
+      return;
     }
-    main_thread_runs_ |= is_main;
-    auto ran = runner_.run_next(group, lock);
-    if (is_main) main_thread_runs_ = false;
-    if (!ran) continue;
-    const bool is_short = runner_.finish(*ran, lock);
-    if (is_lost_ && !callee().runs_calls()) leave(1, false);
-    if (engine_->over_sockets() && runner_.has_calls(group)) engine_->attend(lock, !is_short);
   }
 }
 
+// The thread of a shared group parks while guests serve it, and afterwards until it has work. The
+// next wait of a guest then does not have to take the rings from it.
+bool ExecutorShell::wait_for_work(std::uint32_t group, client::ProcessEngine::Lock& lock,
+                                  std::optional<Time> deadline,
+                                  const std::function<bool()>& has_work) {
+  constexpr auto until = client::SpinThenPark::Until::calls_have_gathered;
+  if (!is_shared(group)) return engine_->wait(lock, deadline, has_work, until);
+  const auto resigns = [&] { return guests_ > 0 || has_work(); };
+  bool found = engine_->wait(lock, deadline, std::ref(resigns), until);
+  const auto resumes = [&] { return engine_->stopping() || (is_unserved() && has_work()); };
+  if (guests_ > 0) found = callee().parked().wait(lock, deadline, std::ref(resumes));
+  const auto unserved = [&] { return is_unserved(); };
+  if (!is_unserved()) callee().parked().wait(lock, std::nullopt, std::ref(unserved));
+  return found;
+}
+
+// By a guest.
+bool ExecutorShell::serve_until(const std::function<bool()>& ready) {
+  constexpr std::uint32_t group = 0;
+  if (detail::in_callback()) return false;
+  auto lock = engine_->lock();
+  if (!is_shared(group) || server_ == std::this_thread::get_id() || on_main_thread()) return false;
+  const auto may_run = [&] { return is_unserved() && runner_.has_calls(group); };
+  const auto has_work = [&] { return ready() || may_run(); };
+  if (++guests_ == 1) engine_->notify();
+  bool is_ready = false;
+  while (!is_ready && !engine_->stopping()) {
+    engine_->wait(lock, std::nullopt, std::ref(has_work));
+    if (may_run()) run_call(group, lock);
+    is_ready = ready();
+  }
+  if (--guests_ == 0) engine_->notify();  // calls may wait
+  return is_ready;
+}
+
+void ExecutorShell::run_call(std::uint32_t group, client::ProcessEngine::Lock& lock) {
+  const bool is_main = on_main_thread();
+  main_thread_runs_ |= is_main;
+  const ServerScope serving(*this, group);
+  auto ran = runner_.run_next(group, lock);
+  if (is_main) main_thread_runs_ = false;
+  if (!ran) return;
+  const bool is_short = runner_.finish(*ran, lock);
+  if (is_lost_ && !callee().runs_calls()) leave(1, false);
+  if (engine_->over_sockets() && runner_.has_calls(group)) engine_->attend(lock, !is_short);
+}
+
 // Continuations of deferred calls, each with the context of its call.
-void ExecutorShell::run_jobs(client::RunnerJobs& jobs, client::ProcessEngine::Lock& lock) {
-  auto due = jobs.take_due(monotonic_now());
+void ExecutorShell::run_jobs(std::uint32_t group, client::ProcessEngine::Lock& lock) {
+  auto due = callee().jobs(group).take_due(monotonic_now());
   if (due.empty()) return;
+  const ServerScope serving(*this, group);
   main_thread_runs_ |= on_main_thread();
   lock.unlock();
   for (auto& [job, context] : due) {

@@ -57,7 +57,20 @@ class ExecutorShell : client::EngineOwner {
   DeferredCall::Host make_host();
   exchange::ExchangeOptions exchange_options();
   void name_self(client::RuntimeOptions& options) const;
-  void run_jobs(client::RunnerJobs& jobs, client::ProcessEngine::Lock& lock);
+  void run_call(std::uint32_t group, client::ProcessEngine::Lock& lock);
+  void run_jobs(std::uint32_t group, client::ProcessEngine::Lock& lock);
+  bool wait_for_work(std::uint32_t group, client::ProcessEngine::Lock& lock,
+                     std::optional<Time> deadline, const std::function<bool()>& has_work);
+  // See detail::Runtime::run_calls_until.
+  bool serve_until(const std::function<bool()>& ready);
+  // The calls of an asynchronous actor without a concurrency group: one thread at a time runs them,
+  // its own one, or a guest, which is a thread of another call that waits.
+  bool is_shared(std::uint32_t group) const { return group == 0 && assignment_.actor.threads == 1; }
+  bool is_unserved() const { return server_ == std::thread::id(); }
+  // True if the group's own thread can run a call.
+  bool has_calls(std::uint32_t group) {
+    return runner_.has_calls(group) && !(is_shared(group) && (guests_ > 0 || !is_unserved()));
+  }
 
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;
@@ -70,10 +83,32 @@ class ExecutorShell : client::EngineOwner {
   CallRunner runner_{assignment_};
   std::shared_ptr<const detail::ContextRecord> record_of_process_;
 
+  std::thread::id server_;           // thread that runs code of the shared group
+  int guests_ = 0;                   // threads in serve_until()
   std::thread beside_;               // starts with the first call outside the order
   bool is_lost_ = false;             // devices are lost: exit when no call runs
   std::unique_ptr<Timer> replaced_;  // used by the loop thread
   bool leaving_ = false;
+
+  // Marks the calling thread as the one that runs code of the shared group.
+  class ServerScope {
+   public:
+    ServerScope(ExecutorShell& shell, std::uint32_t group)
+        : shell_(shell), is_shared_(shell.is_shared(group)) {
+      if (is_shared_) shell.server_ = std::this_thread::get_id();
+    }
+    ~ServerScope() {
+      if (!is_shared_) return;
+      shell_.server_ = {};
+      if (shell_.guests_ > 0) shell_.engine_->notify();
+    }
+    ServerScope(const ServerScope&) = delete;
+    ServerScope& operator=(const ServerScope&) = delete;
+
+   private:
+    ExecutorShell& shell_;
+    const bool is_shared_;
+  };
 
   // The farewell of the language host: its hook `leave` before the process exits.
   struct Farewell {

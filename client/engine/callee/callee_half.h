@@ -18,6 +18,7 @@
 #include "base/containers/table.h"
 #include "client/core/client_core.h"
 #include "client/engine/callee/callers.h"
+#include "client/engine/callee/parked_thread.h"
 #include "client/engine/callee/runner_jobs.h"
 #include "client/engine/callee/task_context.h"
 #include "client/engine/engine_options.h"
@@ -110,6 +111,7 @@ class CalleeHalf {
   bool runs_calls() const { return !contexts_.empty(); }
   bool to_destroy() const { return to_destroy_; }
   void destroying_actor() { to_destroy_ = false; }
+  ParkedThread& parked() { return parked_; }
 
   const executor::RanCalls& ran() const { return core_.ran(); }
   const executor::ItemWindows& items() const { return core_.items(); }
@@ -156,6 +158,7 @@ class CalleeHalf {
   bool tensors_due_ = false;
   ResidentResults reported_held_;
   bool evacuating_ = false;
+  ParkedThread parked_;
   bool to_destroy_ = false;  // the next free thread that runs calls destroys the actor
   TicketClock ticket_clock_;
   Callers callers_;

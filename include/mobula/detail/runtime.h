@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -150,6 +151,10 @@ class MOBULA_API Runtime {
     return ErrorRecord{.kind = ErrorKind::invalid_request,
                        .message = "current_actor() is for methods of actors"};
   }
+  // Waits until `ready`, and runs the calls of this asynchronous actor that have no concurrency
+  // group on the calling thread. Evaluates `ready` under a lock, at the beginning and after each
+  // call. Returns false if the thread may not run them, or when the process exits.
+  virtual bool run_calls_until(const std::function<bool()>& /*ready*/) { return false; }
   // Requests the end of the actor after the running call. Fails outside an actor.
   virtual Done exit_actor() = 0;
 
