@@ -103,7 +103,7 @@ class MOBULA_API TrialProcess {
 
  protected:
   virtual void body(const Config& config);
-  // A stop or a pause is ordered; called by another thread than body.
+  // A stop or a pause is ordered. Thread: any; that of body while it waits in a report.
   virtual void stop_requested() {}
   const TrialStart& trial_start() const;
   // For bodies: a report of a class, whose `save` writes a directory when the driver asks for it.
@@ -211,7 +211,7 @@ class TypedTrialHandle final : public TrialHandle {
   explicit TypedTrialHandle(const ActorOptions& options)
       : actor_(mobula::actor<A>.options(options).remote()) {}
   ObjectRef<void> run(const TrialStart& start) override {
-    // The calls of `next` share another thread.
+    // The calls of `next` have another thread, or that of `run` while it waits in a report.
     return actor_.template method<&A::run>().options({.concurrency_group = "trial"}).remote(start);
   }
   ObjectRef<TrialNews> next(const TrialOrder& order) override {

@@ -47,7 +47,7 @@ ActorOptions options_of_trial(const PlacementGroup& group,
                               const mobula::tune::PlacementGroupFactory& resources,
                               const Environment& env) {
   ActorOptions options = options_of_bundle(group, 0, resources.bundles.front());
-  // The thread of the user's code; exchanges of reports have another one.
+  // The thread of the user's code; exchanges between two reports have another one.
   options.concurrency_groups = {{"trial", 1}};
   options.env = env;
   return options;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <utility>
 
 #include <mobula/context.h>
+#include <mobula/detail/runtime.h>
 #include <mobula/detail/tune_trainable.h>
 #include <mobula/errors.h>
 #include <mobula/tune/trial.h>
@@ -112,20 +114,30 @@ struct TrialProcess::State {
   }
 
   void await_decision(std::int64_t own, const SaveFunction& on_save) {
-    MutexLock lock(mutex);
-    while (!stop) {
-      // A save that comes with the decision has the state of this report.
-      if (save && on_save) {
-        save = false;
-        lock.unlock();
-        save_now(on_save);
-        lock.lock();
-        continue;
+    for (;;) {
+      bool saves = false;
+      std::uint64_t seen = 0;
+      {
+        const MutexLock lock(mutex);
+        if (stop) throw TrialStopped();
+        // A save that comes with the decision has the state of this report.
+        saves = on_save && std::exchange(save, false);
+        if (!saves && decided >= own) return;
+        seen = orders.load();
       }
-      if (decided >= own) return;
-      changed.wait(lock);
+      if (saves)
+        save_now(on_save);
+      else
+        await_order(seen);
     }
-    throw TrialStopped();
+  }
+
+  // Runs the calls of `next` on this thread, so that an order wakes no other thread.
+  void await_order(std::uint64_t seen) {
+    const auto ordered = [&] { return orders.load() != seen; };
+    if (mobula::detail::runtime()->run_calls_until(ordered)) return;
+    MutexLock lock(mutex);
+    while (!ordered()) changed.wait(lock);
   }
 
   // A save of a class that the driver requested.
@@ -180,7 +192,8 @@ struct TrialProcess::State {
 
   Mutex mutex;
   CondVar changed;
-  TrialStart start;  // written before the user's code starts
+  std::atomic<std::uint64_t> orders = 0;  // changed with the mutex
+  TrialStart start;                       // written before the user's code starts
   const pid_t process = ::getpid();
   std::uint64_t begun MOBULA_GUARDED_BY(mutex) = 0;
   std::string node MOBULA_GUARDED_BY(mutex);  // empty until the first start
@@ -297,6 +310,7 @@ Deferred<TrialNews> TrialProcess::next(const TrialOrder& order) {
     state_->identify = state_->identify || order.identify;
     earlier = std::exchange(state_->waiting, std::move(promise));
     state_->waiting_start = order.start;
+    ++state_->orders;
   }
   state_->changed.notify_all();
   if (stops) stop_requested();
