@@ -19,6 +19,21 @@ void curve(const tune::Config& config) {
   for (int step = 1; step <= 9; ++step) tune::report({{"loss", config.number("x") + 1.0 / step}});
 }
 
+// Several reports reach the driver at once, and the last one of them waits.
+void burst(const tune::Config& config) {
+  for (int step = 1; step <= 300; ++step)
+    tune::report({{"loss", config.number("x") + 1.0 / step}}, {.wait = step % 10 == 0});
+}
+
+TEST(TuneSearch, DecidesReportsThatArriveTogether) {
+  for (const auto durability : {tune::Durability::relaxed, tune::Durability::strict}) {
+    auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 4);
+    options.durability = durability;
+    const auto results = tune::run<burst>(options);
+    for (const auto& result : results.all()) EXPECT_EQ(iterations(result), 300);
+  }
+}
+
 TEST(TuneSearch, RunsEveryCellOfGrid) {
   auto options =
       quiet_options({{"x", tune::grid_search({1, 2, 3})}, {"y", tune::grid_search({"a", "b"})}}, 2);

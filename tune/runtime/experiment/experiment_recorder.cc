@@ -64,11 +64,15 @@ Result<DecisionReplay> ExperimentRecorder::restore(const std::vector<StoredSnaps
   return replayed;
 }
 
-void ExperimentRecorder::step(double now_s, const ExperimentEvent& event,
-                              std::vector<ExperimentCommand>& commands) {
+void ExperimentRecorder::decide(double now_s, const ExperimentEvent& event,
+                                std::vector<ExperimentCommand>& commands) {
   const auto began = Clock::now();
   core_.step(now_s, event, commands);
   busy_ += Clock::now() - began;
+}
+
+void ExperimentRecorder::record(double now_s, const ExperimentEvent& event,
+                                const std::vector<ExperimentCommand>& commands) {
   state_.last_s = now_s;
   log_.append(now_s, event, decision_digest(core_, commands));
   note_created(clock_.wall_ms());

@@ -40,8 +40,15 @@ class ExperimentRecorder {
   // Time of the last event.
   double last_s() const { return state_.last_s; }
 
-  // Adds the changes to the open batch of the log, and appends the commands.
-  void step(double now_s, const ExperimentEvent& event, std::vector<ExperimentCommand>& commands);
+  // Appends the commands of the core. record() must follow, before the next event.
+  void decide(double now_s, const ExperimentEvent& event, std::vector<ExperimentCommand>& commands);
+  // Adds the event and the changes to the open batch of the log.
+  void record(double now_s, const ExperimentEvent& event,
+              const std::vector<ExperimentCommand>& commands);
+  void step(double now_s, const ExperimentEvent& event, std::vector<ExperimentCommand>& commands) {
+    decide(now_s, event, commands);
+    record(now_s, event, commands);
+  }
   // The node of the last attempt of a trial.
   void set_node(TrialNumber trial, const std::string& node) { nodes_[trial] = node; }
   const std::map<TrialNumber, std::string>& nodes() const { return nodes_; }

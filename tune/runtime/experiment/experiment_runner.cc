@@ -230,12 +230,38 @@ void ExperimentRunner::wait() {
 
 void ExperimentRunner::feed(ExperimentEvent event) {
   commands_.clear();
-  recorder_.step(now_s(), event, commands_);
+  const double now = now_s();
+  recorder_.decide(now, event, commands_);
+  const bool continued = continues_at_once(event);
+  recorder_.record(now, event, commands_);
   std::vector<ExperimentCommand> commands = std::exchange(commands_, {});
   if (const auto* report = std::get_if<TrialReported>(&event)) notify_report(*report);
   const std::uint64_t batch = parts_.log->seal();
+  if (continued) return;
   for (ExperimentCommand& command : commands) hold(std::move(command), batch);
   if (options_.durability == api::Durability::relaxed) release_held();
+}
+
+// With Durability::relaxed, a trial gets the decision to continue before its report is recorded.
+// A save needs the order of the decision, so it takes the other way. False: nothing was done.
+bool ExperimentRunner::continues_at_once(const ExperimentEvent& event) {
+  const auto* report = std::get_if<TrialReported>(&event);
+  if (report == nullptr || options_.durability != api::Durability::relaxed || !held_.empty())
+    return false;
+  const auto continues = [&](const ExperimentCommand& command) {
+    const auto* continued = std::get_if<ContinueTrial>(&command);
+    return continued != nullptr && continued->trial == report->trial;
+  };
+  const auto orders = [](const ExperimentCommand& command) {
+    return !std::holds_alternative<TrialDecided>(command);
+  };
+  if (std::ranges::count_if(commands_, orders) != 1 || !std::ranges::any_of(commands_, continues))
+    return false;
+  GroupRun* row = running(report->trial);
+  if (row == nullptr) return false;
+  ++row->decided;
+  if (row->awaits_news() && !row->exits && !row->identify) exchange(where_.at(report->trial));
+  return true;
 }
 
 void ExperimentRunner::hold(ExperimentCommand command, std::uint64_t batch) {
@@ -322,8 +348,9 @@ void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
     groups_.at(number).node = news.node;
     recorder_.set_node(trial, news.node);
   }
+  groups_.at(number).received += static_cast<std::int64_t>(news.reports.size());
+  groups_.at(number).exits = news.exit != TrialExit::running;
   for (const auto& report : news.reports) {
-    ++groups_.at(number).received;
     feed(TrialReported{trial, attempt, core_metrics(report.metrics), report.checkpoint});
   }
   if (news.saved) {
@@ -416,7 +443,7 @@ void ExperimentRunner::start(const StartTrial& command) {
   row.began_ms = recorder_.clock().wall_ms();
   row.received = row.decided = 0;
   row.exchanges = 0;
-  row.save = row.saving = row.stop = row.exited = row.finished = row.ending = false;
+  row.save = row.saving = row.stop = row.exited = row.finished = row.ending = row.exits = false;
   row.identify = row.identifies = row.placed = false;
   where_[command.trial] = command.group;
   if (!row.handle) {
@@ -467,8 +494,7 @@ void ExperimentRunner::exchange(GroupNumber number) {
 void ExperimentRunner::exchange_where_needed() {
   for (auto& [number, row] : groups_) {
     if (!row.handle || row.exited || row.ending) continue;
-    const bool awaits_news = row.received == row.decided || row.saving;
-    if (row.save || row.identify || (row.exchanges == 0 && awaits_news)) exchange(number);
+    if (row.save || row.identify || row.awaits_news()) exchange(number);
   }
 }
 

@@ -65,6 +65,7 @@ class ExperimentRunner {
     int exchanges = 0;                       // calls of `next` without an answer
     bool save = false, stop = false;         // to send with the next order
     bool saving = false;                     // a save has no answer yet
+    bool exits = false;                      // the last news has the exit of the attempt
     bool exited = false;                     // the exit of the attempt is known
     bool finished = true;                    // `run` has returned
     bool ending = false;                     // the core has detached the attempt
@@ -73,6 +74,9 @@ class ExperimentRunner {
     bool identifies = false;                 // it was sent
     bool placed = false;                     // the log has the process of the attempt
     Clock::time_point deadline = {};         // end of the grace of an ending attempt
+
+    // True if no call of `next` runs, and the trial waits for none of the decisions.
+    bool awaits_news() const { return exchanges == 0 && (received == decided || saving); }
   };
   enum class Awaits : unsigned char { group, run, exchange };
   struct Awaited {
@@ -97,6 +101,7 @@ class ExperimentRunner {
   void feed_restored();
   void wait();
   void feed(ExperimentEvent event);
+  bool continues_at_once(const ExperimentEvent& event);
   void hold(ExperimentCommand command, std::uint64_t batch);
   void release_held();
   void delete_checkpoints();
