@@ -61,13 +61,6 @@ api::Config api_config(const Config& config) {
   return made;
 }
 
-Config core_metrics(const api::Metrics& metrics) {
-  Config made;
-  made.reserve(metrics.size());
-  for (const auto& [name, value] : metrics) made.set(name, core_value(value));
-  return made;
-}
-
 api::Metrics api_metrics(const Config& metrics) {
   api::Metrics made;
   for (const auto& [name, value] : metrics) made.emplace(name, api_value(value));

@@ -31,7 +31,6 @@ api::Value api_value(const Value& value);
 Config core_config(const api::Config& config);
 api::Config api_config(const Config& config);
 // Metrics by name.
-Config core_metrics(const api::Metrics& metrics);
 api::Metrics api_metrics(const Config& metrics);
 Space core_space(const api::Space& space);
 inline Mode core_mode(api::Mode mode) { return mode == api::Mode::max ? Mode::max : Mode::min; }

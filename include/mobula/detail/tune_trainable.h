@@ -65,8 +65,11 @@ struct TrialStart {
 };
 
 struct TrialReport {
-  Metrics metrics = {};
+  Metrics metrics = {};         // without those of the members below
   std::string checkpoint = {};  // saved directory; empty: none
+  std::int64_t iteration = 0;
+  double step_s = 0;   // time since the last report
+  double total_s = 0;  // time of the trial
 };
 
 enum class TrialExit : std::uint8_t { running, returned, stopped, threw };
@@ -77,6 +80,7 @@ struct TrialNews {
   std::optional<std::string> saved = {};  // answer of a save: the directory, or empty
   TrialExit exit = TrialExit::running;
   std::string error = {};
+  // In the first news of a start, and when identified.
   std::int64_t process = 0;
   std::string node = {};
 };

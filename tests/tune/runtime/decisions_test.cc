@@ -34,6 +34,22 @@ TEST(TuneSearch, DecidesReportsThatArriveTogether) {
   }
 }
 
+void mismeasure(const tune::Config& /*config*/) {
+  for (int step = 1; step <= 3; ++step)
+    tune::report({{"a", step}, {"loss", 1}, {"training_iteration", 77}, {"z", "last"}});
+}
+
+TEST(TuneSearch, MeasuredMetricsReplaceOnesOfTheUser) {
+  const auto results = tune::run<mismeasure>(quiet_options({{"x", tune::constant(1)}}, 1));
+  const tune::Metrics& metrics = results.all()[0].metrics;
+  EXPECT_EQ(metrics.size(), 6U);
+  EXPECT_EQ(metrics.at("training_iteration").integer(), 3);
+  EXPECT_EQ(metrics.at("a").integer(), 3);
+  EXPECT_EQ(metrics.at("z").text(), "last");
+  EXPECT_GT(metrics.at("time_this_iter_s").number(), 0);
+  EXPECT_GE(metrics.at("time_total_s").number(), metrics.at("time_this_iter_s").number());
+}
+
 TEST(TuneSearch, RunsEveryCellOfGrid) {
   auto options =
       quiet_options({{"x", tune::grid_search({1, 2, 3})}, {"y", tune::grid_search({"a", "b"})}}, 2);

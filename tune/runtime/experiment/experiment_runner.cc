@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <set>
+#include <string_view>
 #include <variant>
 
 #include <mobula/detail/runtime.h>
@@ -30,6 +31,7 @@ namespace {
 using api::detail::TrialExit;
 using api::detail::TrialNews;
 using api::detail::TrialOrder;
+using api::detail::TrialReport;
 
 // A trial that does not unwind after a stop.
 constexpr std::chrono::seconds stop_grace(5);
@@ -67,6 +69,25 @@ std::string why_of(const Error& error) {
     return text;
   }
   return why + text.substr(record.message.size());  // the last output of the process
+}
+
+// The metrics of a report, in the order of their names.
+Config metrics_of(const TrialReport& report) {
+  const std::array<std::pair<std::string_view, Value>, 3> measured{
+      {{"time_this_iter_s", report.step_s},
+       {"time_total_s", report.total_s},
+       {"training_iteration", report.iteration}}};
+  Config made;
+  made.reserve(report.metrics.size() + measured.size());
+  const auto* next = measured.begin();
+  for (const auto& [name, value] : report.metrics) {
+    for (; next != measured.end() && next->first < name; ++next)
+      made.set(next->first, next->second);
+    made.set(name, core_value(value));
+  }
+  // They replace metrics of the user with these names.
+  for (; next != measured.end(); ++next) made.set(next->first, next->second);
+  return made;
 }
 
 bool is_cancelled(const Error& error) {
@@ -351,7 +372,7 @@ void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
   groups_.at(number).received += static_cast<std::int64_t>(news.reports.size());
   groups_.at(number).exits = news.exit != TrialExit::running;
   for (const auto& report : news.reports) {
-    feed(TrialReported{trial, attempt, core_metrics(report.metrics), report.checkpoint});
+    feed(TrialReported{trial, attempt, metrics_of(report), report.checkpoint});
   }
   if (news.saved) {
     groups_.at(number).saving = false;

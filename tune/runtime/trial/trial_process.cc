@@ -58,7 +58,7 @@ struct TrialProcess::State {
     begun = number;
     news = {};
     reported = decided = 0;
-    stop = save = identify = false;
+    stop = save = identify = identified = false;
     exit = TrialExit::running;
   }
 
@@ -77,10 +77,12 @@ struct TrialProcess::State {
       if (!waiting || waiting_start != begun || !has_news()) return;
       answered = std::exchange(waiting, std::nullopt);
       given = std::exchange(news, {});
-      given.node = node;
-      identify = false;
+      const bool identifies = std::exchange(identify, false);
+      if (!std::exchange(identified, true) || identifies) {
+        given.node = node;
+        given.process = ::getpid();
+      }
     }
-    given.process = ::getpid();
     answered->set_value(std::move(given));
   }
 
@@ -100,9 +102,9 @@ struct TrialProcess::State {
       time_total_s += step.count();
       ++iteration;
       made.metrics = metrics;
-      made.metrics["training_iteration"] = iteration;
-      made.metrics["time_this_iter_s"] = step.count();
-      made.metrics["time_total_s"] = time_total_s;
+      made.iteration = iteration;
+      made.step_s = step.count();
+      made.total_s = time_total_s;
     }
     if (!options.checkpoint.empty()) made.checkpoint = save_directory(options.checkpoint);
     {
@@ -205,6 +207,7 @@ struct TrialProcess::State {
   bool stop MOBULA_GUARDED_BY(mutex) = false;
   bool save MOBULA_GUARDED_BY(mutex) = false;
   bool identify MOBULA_GUARDED_BY(mutex) = false;
+  bool identified MOBULA_GUARDED_BY(mutex) = false;  // the driver knows the process
   TrialExit exit MOBULA_GUARDED_BY(mutex) = TrialExit::running;
   std::int64_t iteration MOBULA_GUARDED_BY(mutex) = 0;
   std::int64_t saved_iteration MOBULA_GUARDED_BY(mutex) = -1;
@@ -217,8 +220,11 @@ namespace {
 
 // The trial of this process, for the functions that user code calls without an object.
 struct PresentTrial {
+  using ReportFunction = std::function<void(const Metrics&, const ReportOptions&)>;
+
   Mutex mutex;
-  std::function<void(const Metrics&, const ReportOptions&)> report MOBULA_GUARDED_BY(mutex);
+  // Shared with the threads that call it; null: no trial runs.
+  std::shared_ptr<const ReportFunction> report MOBULA_GUARDED_BY(mutex);
   std::optional<TrialStart> start MOBULA_GUARDED_BY(mutex);
 };
 
@@ -258,9 +264,10 @@ void TrialProcess::run(const TrialStart& start) {
   {
     const MutexLock lock(present.mutex);
     present.start = start;
-    present.report = [shared = state_](const Metrics& metrics, const ReportOptions& options) {
-      shared->report(metrics, options, {});
-    };
+    present.report = std::make_shared<const PresentTrial::ReportFunction>(
+        [shared = state_](const Metrics& metrics, const ReportOptions& options) {
+          shared->report(metrics, options, {});
+        });
   }
   TrialExit exit = TrialExit::returned;
   std::string error;
@@ -348,7 +355,7 @@ WorkerBundles worker_bundles(int count) {
 namespace mobula::tune {
 
 void report(const Metrics& metrics, const ReportOptions& options) {
-  std::function<void(const Metrics&, const ReportOptions&)> call;
+  std::shared_ptr<const detail::PresentTrial::ReportFunction> call;
   {
     auto& present = detail::present_trial();
     const internal::MutexLock lock(present.mutex);
@@ -356,7 +363,7 @@ void report(const Metrics& metrics, const ReportOptions& options) {
   }
   if (!call)
     internal::tune::refuse_tune("report", "no trial runs in this process; call it in a trial");
-  call(metrics, options);
+  (*call)(metrics, options);
 }
 
 std::optional<Checkpoint> get_checkpoint() {
