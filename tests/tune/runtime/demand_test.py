@@ -3,12 +3,13 @@
 
 Usage: demand_test.py BUILD_DIRECTORY
 While the type of the missing resource is paused, `mobula tune explain`, `mobula tune status`, and the table of the
-controller name the resource and the autoscaler's reason. After `resume`, the trials run on the new node, and the
-idle node ends.
+controller name the resource and the autoscaler's reason. A head that does not reply ends no experiment. After `resume`,
+the trials run on the new node, and the idle node ends.
 """
 
 import json
 import os
+import signal
 import sys
 import tempfile
 
@@ -80,6 +81,13 @@ def run(cluster):
         raise Fault("the status lacks the reason: " + status)
     if cluster.launched():
         raise Fault("a paused type was launched: %s" % cluster.launched())
+    os.kill(cluster.pid("head"), signal.SIGSTOP)
+    try:
+        expect(lambda: controller.process.poll() is not None or "did not reply in time" in cluster.mobula(
+            "tune", "status", "asha", "--storage", storage).stdout, "the reason names the head that does not reply")
+    finally:
+        os.kill(cluster.pid("head"), signal.SIGCONT)
+    expect(waits, "explain names the resource again")
     cluster.mobula("autoscaler", "resume", "licensed")
     code, error = controller.finish(2 * PATIENCE)
     if code != 0:

@@ -150,7 +150,14 @@ std::string ExperimentRunner::waiting_reason() {
   reason_.clear();
   std::map<std::string, std::string> waiting;  // the first group, by reason
   const std::string prefix = fmt::format("tune/{}/", parts_.location.name);
-  for (const PlacementGroupInfo& group : placement_group_table()) {
+  std::vector<PlacementGroupInfo> groups;
+  try {
+    groups = placement_group_table();
+  } catch (const ConnectionError& error) {
+    // A head that is away or busy delays the trials, and ends no experiment.
+    return reason_ = fmt::format("groups of trials: reason unknown: {}", error.what());
+  }
+  for (const PlacementGroupInfo& group : groups) {
     if (!group.name.starts_with(prefix) || group.state != "PENDING" || group.reason.empty())
       continue;
     if (waiting.size() == most_reasons) break;
