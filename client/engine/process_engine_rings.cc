@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/logging/stderr_queue.h"
+#include "client/engine/callee/callee_half.h"
 #include "client/engine/process_engine.h"
 #include "mobula/detail/stages.h"
 #include "protocol/codec/messages.h"
