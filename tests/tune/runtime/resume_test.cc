@@ -67,6 +67,14 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
   ASSERT_TRUE(WIFEXITED(done.status));
   EXPECT_EQ(WEXITSTATUS(done.status), 0);
   std::istringstream lines(done.output);
+  auto reader = ExperimentReader::open({.storage = storage_, .name = rule_});
+  ASSERT_TRUE(reader.ok());
+  // A trial that lags may get the checkpoint of the last step, and has no further report.
+  const auto got_last_step = [&](int trial, int step) {
+    const auto decisions = reader->decisions(trial).value();
+    return !decisions.empty() && decisions.back().step == step &&
+           decisions.back().note.outcome == DecisionNote::Outcome::exploited;
+  };
   int trials = 0;
   int complete = 0;
   for (std::string line; std::getline(lines, line); ++trials) {
@@ -79,7 +87,7 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
     EXPECT_EQ(error, "''") << line;
     // A trial continues from its checkpoint, and its iterations with it.
     EXPECT_EQ(step, iteration) << line;
-    complete += step == 8 ? 1 : 0;
+    complete += step == 8 || got_last_step(trial, step) ? 1 : 0;
     if (rule_ == "user") {
       EXPECT_NE(line.find("lr: 0." + std::to_string(trial + 1)), std::string::npos) << line;
     }
@@ -87,8 +95,6 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
   EXPECT_EQ(trials, 5) << done.output;
   EXPECT_GE(complete, rule_ == "pbt" ? 5 : 1) << done.output;
 
-  auto reader = ExperimentReader::open({.storage = storage_, .name = rule_});
-  ASSERT_TRUE(reader.ok());
   EXPECT_EQ(reader->experiment().value().state, "finished");
   EXPECT_EQ(reader->snapshots().value().empty(), GetParam() == rule_);
   EXPECT_EQ(reader->first_event().value() > 1, GetParam() != rule_);
