@@ -1,4 +1,4 @@
-// Conversions of stored values that have another format than their reader's type.
+// Conversions of untyped values to the type with which they are read.
 // Thread: any.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace mobula::internal::client {
 using Conversion = std::shared_ptr<const detail::StoredValue> (*)(
     const detail::StoredValue& stored, const detail::TypeDescription& type);
 
-// Values that are not of `type` are converted when they are read as `type`.
+// Untyped values are converted when they are read as `type`.
 void add_conversion(const detail::TypeDescription& type, Conversion conversion);
 
 // The value as one of the type with this fingerprint; null without a conversion.

@@ -3,9 +3,13 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/containers/block_pool.h"
+#include "client/console/json_msgpack.h"
+#include "mobula/errors.h"
+#include "mobula/neutral.h"
 #include "mobula/tensor.h"
 
 namespace mobula::internal::runtime::console {
@@ -51,6 +55,29 @@ detail::StoredValue stored_copy(const detail::Outgoing& value, const NeutralPart
   copy.contained = value.contained();
   copy.apart = apart_of(value);
   return copy;
+}
+
+Result<detail::StoredValue> typed_copy(const Json& json, const detail::TypeDescription& type,
+                                       JsonForm form, const NeutralParts& parts) {
+  const auto value = value_of(json, type, form, form == JsonForm::neutral ? &parts : nullptr);
+  if (!value) return value.error();
+  if (!parts.tensors.empty()) (*value)->set_apart(all_tensors);
+  auto copy = stored_copy(**value, parts);
+  if (copy.bytes.empty())
+    return failure(ErrorCode::corrupt, "write the value: its size has changed");
+  return copy;
+}
+
+NeutralJson neutral_json(const detail::StoredValue& stored) {
+  const dynamic::StoredPayload payload(
+      std::shared_ptr<const detail::StoredValue>(std::shared_ptr<const void>(), &stored));
+  auto all = payload.parts(dynamic::neutral_format);
+  NeutralJson value;
+  value.parts = {std::move(all.refs), std::move(all.tensors), std::move(all.actors)};
+  auto json = json_of_msgpack(all.body, value.parts);
+  if (!json) throw SerializationError(json.error().text);
+  value.json = std::move(*json);
+  return value;
 }
 
 }  // namespace mobula::internal::runtime::console

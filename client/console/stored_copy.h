@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "base/result.h"
+#include "client/console/json_values.h"
 #include "client/console/neutral_parts.h"
 #include "mobula/detail/value.h"
 
@@ -16,5 +18,17 @@ inline constexpr std::size_t all_tensors = 1;
 // here, because aligned allocations fragment the heap. A reader gets the elements of tensors
 // without a copy, on any device, if the value omits them. Without bytes: writing failed.
 detail::StoredValue stored_copy(const detail::Outgoing& value, const NeutralParts& parts = {});
+
+// The value of `type` that the JSON and its parts describe. Errors: as value_of.
+Result<detail::StoredValue> typed_copy(const Json& json, const detail::TypeDescription& type,
+                                       JsonForm form, const NeutralParts& parts);
+
+// A stored neutral value.
+struct NeutralJson {
+  Json json;
+  NeutralParts parts;
+};
+// Refers to the bytes of `stored`. Throws SerializationError for another format.
+NeutralJson neutral_json(const detail::StoredValue& stored);
 
 }  // namespace mobula::internal::runtime::console

@@ -23,18 +23,10 @@ std::shared_ptr<const detail::StoredValue> typed_from(const detail::StoredValue&
   const auto fail = [&](const std::string& why) {
     return SerializationError("reading a neutral value as " + type_text(type) + ": " + why);
   };
-  // The payload refers to `stored`, which outlives this call.
-  const dynamic::StoredPayload payload(
-      std::shared_ptr<const detail::StoredValue>(std::shared_ptr<const void>(), &stored));
-  auto all = payload.parts(dynamic::neutral_format);
-  const NeutralParts parts{std::move(all.refs), std::move(all.tensors), std::move(all.actors)};
-  const auto json = json_of_msgpack(all.body, parts);
-  if (!json) throw fail(json.error().text);
-  const auto value = value_of(*json, type, JsonForm::neutral, &parts);
-  if (!value) throw fail(value.error().text);
-  if (!parts.tensors.empty()) (*value)->set_apart(all_tensors);
-  auto typed = stored_copy(**value, parts);
-  if (typed.bytes.empty()) (*value)->rethrow_failure();
+  const auto [json, parts] = neutral_json(stored);
+  auto copy = typed_copy(json, type, JsonForm::neutral, parts);
+  if (!copy) throw fail(copy.error().text);
+  auto typed = std::move(*copy);
   typed.device = stored.device;
   return std::make_shared<const detail::StoredValue>(std::move(typed));
 }

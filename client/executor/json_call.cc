@@ -236,12 +236,7 @@ Result<detail::StoredValue> argument_of(const Converted& argument, const TypeDes
     return failure(ErrorCode::invalid_argument,
                    "the value of its ref was written by C++ as another type");
   }
-  const bool neutral = form == JsonForm::neutral;
-  const auto value = runtime::console::value_of(argument.json, parameter, form,
-                                                neutral ? &argument.parts : nullptr);
-  if (!value) return value.error();
-  if (!argument.parts.tensors.empty()) (*value)->set_apart(runtime::console::all_tensors);
-  return runtime::console::stored_copy(**value, argument.parts);
+  return runtime::console::typed_copy(argument.json, parameter, form, argument.parts);
 }
 
 using ConvertedValues = PooledVector<Converted>;
@@ -349,15 +344,10 @@ detail::Answer<ConvertedValues> neutral_arguments(const ResultForm& form,
         arguments.push_back({.typed = &each});
         continue;
       }
-      Converted& argument = arguments.emplace_back();
+      arguments.emplace_back();
       // The caller owns the value, and the parts refer to its bytes until the call has run.
-      const dynamic::StoredPayload payload(
-          std::shared_ptr<const detail::StoredValue>(std::shared_ptr<const void>(), &each));
-      auto parts = payload.parts(dynamic::neutral_format);
-      argument.parts = {std::move(parts.refs), std::move(parts.tensors), std::move(parts.actors)};
-      auto json = runtime::console::json_of_msgpack(parts.body, argument.parts);
-      if (!json) throw SerializationError(json.error().text);
-      argument.json = std::move(*json);
+      auto [json, parts] = runtime::console::neutral_json(each);
+      arguments.back() = {std::move(json), std::move(parts)};
     }
   } catch (const SerializationError& error) {
     return client::make_error(
